@@ -1,0 +1,185 @@
+# Thin verbs: "make help" lists them. The work is done by tools/patchset (the
+# patch set) and by go.
+
+SHELL := /usr/bin/env bash -o pipefail
+.SHELLFLAGS := -ec
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PROJECT := $(CURDIR)
+TREE ?= build/kueue
+BIN := $(PROJECT)/build/bin
+TREE_DIR = $(abspath $(TREE))
+
+# The same flags everywhere, so that every build and test shares Go's cache.
+export GOFLAGS := -trimpath -buildvcs=false
+export GOWORK := off
+
+# Raise RELEASE with each release on the same base.
+BASE_VERSION := v0.14.8
+RELEASE := 1
+COMMIT = $(shell git rev-parse --verify --quiet HEAD || echo unknown)
+SHORT_COMMIT = $(shell git rev-parse --verify --quiet --short=12 HEAD || echo unknown)
+DIRTY = $(shell git diff --quiet HEAD -- 2>/dev/null || test $(COMMIT) = unknown || echo .dirty)
+VERSION = $(BASE_VERSION)-acrequeueafter.$(RELEASE)+$(SHORT_COMMIT)$(DIRTY)
+# The date of the commit, not of the build: the same commit gives the same bytes.
+BUILD_DATE = $(shell TZ=UTC0 git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null || echo unknown)
+VERSION_PKG := sigs.k8s.io/kueue/pkg/version
+
+KUBE_VERSION := 1.34.1
+KUBE_LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=v1.34.1 -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=34
+
+# The second run of the unit tests has the gate on by default. What upstream's
+# tests expect and the contract does not allow is left out there; the KEP lists
+# it, with the reasons.
+GATE_ON_DIR := $(PROJECT)/build/gate-on
+GATE_ON_SKIP := TestReconcile/^workload_with_retry_checks_should_be_evicted_and_checks_should_be_pending
+GATE_ON_TESTFLAGS := -overlay $(GATE_ON_DIR)/overlay.json -skip '$(GATE_ON_SKIP)'
+
+INTEGRATION_TARGET ?= ./test/integration/singlecluster/controller/core/... ./test/integration/singlecluster/controller/admissionchecks/...
+GINKGO_ARGS ?=
+GATE ?= true
+
+PATCHSET := go run ./tools/patchset --tree $(TREE)
+FORCE_FLAG = $(if $(FORCE),--force)
+
+say = @echo "==> $(1)"
+
+.PHONY: help
+help: ## Show this list.
+	@echo "Verbs (variables: TREE=dir, FORCE=1, AS_IS=1 to use the tree as it is):"
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: need-tools
+need-tools:
+	@for tool in go git; do command -v $$tool >/dev/null || { echo "error: $$tool is not installed, or not in PATH: install it (go 1.25 or later, git 2.31 or later) and run make again" >&2; exit 1; }; done
+
+##@ The patch set
+
+.PHONY: tree
+tree: need-tools ## Make the patched tree in build/kueue, a git repository with a commit per patch.
+	@$(PATCHSET) tree $(FORCE_FLAG)
+
+.PHONY: export
+export: need-tools ## Take the commits of build/kueue back into patches/ and the overlay.
+	@$(PATCHSET) export $(FORCE_FLAG)
+
+.PHONY: generate
+generate: need-tools ## Make the generated code anew in build/kueue, while working on the API there.
+	@$(PATCHSET) generate
+
+.PHONY: verify
+verify: need-tools ## Prove that patches, overlay and generated code agree: apply, export, compare.
+	@$(PATCHSET) verify
+
+.PHONY: verify-compile
+verify-compile: need-tools ## Prove that each patch compiles on those before it (minutes when nothing is cached).
+	@$(PATCHSET) verify-compile
+
+.PHONY: pr
+pr: need-tools ## Write build/pr/*.patch, a "git am" series for upstream's tag (AUTHOR="Name <mail>").
+	@$(PATCHSET) pr $(if $(AUTHOR),--author "$(AUTHOR)")
+
+# What builds or tests the tree brings it up to date first, unless AS_IS=1.
+.PHONY: fresh-tree
+fresh-tree: $(if $(AS_IS),need-tools,tree)
+
+##@ Building
+
+.PHONY: build
+build: fresh-tree ## Build build/bin/manager from the patched tree.
+	$(call say,building build/bin/manager $(VERSION) (about 4 minutes when nothing is cached))
+	@cd $(TREE_DIR) && CGO_ENABLED=0 go build -ldflags "-s -w -X $(VERSION_PKG).GitVersion=$(VERSION) -X $(VERSION_PKG).GitCommit=$(COMMIT) -X $(VERSION_PKG).BuildDate=$(BUILD_DATE)" -o $(BIN)/manager ./cmd/kueue
+
+.PHONY: envtest
+envtest: need-tools $(BIN)/etcd $(BIN)/kube-apiserver ## Build build/bin/etcd and build/bin/kube-apiserver from Go modules.
+
+$(BIN)/etcd: tools/etcd/go.mod tools/etcd/go.sum
+	$(call say,building build/bin/etcd (about half a minute when nothing is cached))
+	@cd tools/etcd && go build -o $@ go.etcd.io/etcd/server/v3
+	@touch $@
+
+$(BIN)/kube-apiserver: tools/kube-apiserver/go.mod tools/kube-apiserver/go.sum
+	$(call say,building build/bin/kube-apiserver $(KUBE_VERSION) (about 4 minutes when nothing is cached))
+	@cd tools/kube-apiserver && go build -ldflags "$(KUBE_LDFLAGS)" -o $@ k8s.io/kubernetes/cmd/kube-apiserver
+	@touch $@
+
+##@ Testing
+
+# Directories of ours that are Go modules with code of their own.
+OUR_MODULES = . $(patsubst %/go.mod,%,$(wildcard demo/go.mod examples/go.mod examples/*/go.mod))
+
+.PHONY: test
+test: verify lint test-unit ## Run verify, lint and all unit tests.
+
+.PHONY: lint
+lint: fresh-tree $(BIN)/staticcheck ## Check format, go vet and staticcheck: our modules, the overlay, the touched packages.
+	$(call say,gofmt)
+	@unformatted=$$(gofmt -l $(wildcard apis pkg test tools demo examples)); \
+	if [ -n "$$unformatted" ]; then echo "error: not formatted (run gofmt -w, in the tree for overlay files):" >&2; echo "$$unformatted" >&2; exit 1; fi
+	@for module in $(OUR_MODULES); do \
+		echo "==> go vet and staticcheck in $$module"; \
+		(cd $$module && go vet ./... && $(BIN)/staticcheck ./...); \
+	done
+	$(call say,go vet of the touched packages)
+	@packages=$$($(PATCHSET) touched); if [ -n "$$packages" ]; then cd $(TREE_DIR) && go vet $$packages; fi
+
+$(BIN)/staticcheck: tools/lint/go.mod tools/lint/go.sum
+	$(call say,building build/bin/staticcheck)
+	@cd tools/lint && go build -o $@ honnef.co/go/tools/cmd/staticcheck
+	@touch $@
+
+.PHONY: test-unit
+test-unit: fresh-tree ## Run upstream's and our unit tests of the touched packages, gate off and on, and our tools' tests.
+	@packages=$$($(PATCHSET) touched --unit); \
+	if [ -z "$$packages" ]; then echo "==> no package is touched"; exit 0; fi; \
+	tools/gate-on.sh $(TREE) $(GATE_ON_DIR); \
+	cd $(TREE_DIR); \
+	echo "==> unit tests of the touched packages, gate off:" $$packages; \
+	go test $$packages; \
+	echo "==> the same, gate on"; \
+	go test $(GATE_ON_TESTFLAGS) $$packages
+	@for module in $(OUR_MODULES); do \
+		echo "==> tests of our module in $$module"; \
+		(cd $$module && go test ./...); \
+	done
+
+# CRDs that upstream's suites read from dep-crds: module, its directory, name.
+DEP_CRDS := \
+	k8s.io/autoscaler/cluster-autoscaler/apis:config/crd:cluster-autoscaler \
+	sigs.k8s.io/jobset:config/components/crd/bases:jobset-operator \
+	sigs.k8s.io/lws:config/crd/bases:leaderworkerset-operator \
+	github.com/kubeflow/mpi-operator:manifests/base:mpi-operator \
+	github.com/kubeflow/training-operator:manifests/base/crds:training-operator-crds \
+	github.com/kubeflow/trainer/v2:manifests/base/crds:kf-trainer-crds \
+	github.com/ray-project/kuberay/ray-operator:config/crd/bases:ray-operator-crds \
+	github.com/project-codeflare/appwrapper:config/crd/bases:appwrapper-crds
+
+.PHONY: dep-crds
+dep-crds: fresh-tree
+	$(call say,copying the CRDs of other projects from their modules to $(TREE)/dep-crds)
+	@cd $(TREE_DIR); for entry in $(DEP_CRDS); do \
+		IFS=: read -r module dir name <<<"$$entry"; \
+		root=$$(go list -m -f '{{.Dir}}' $$module); \
+		if [ -z "$$root" ]; then go mod download $$module; root=$$(go list -m -f '{{.Dir}}' $$module); fi; \
+		mkdir -p dep-crds/$$name; \
+		cp -f $$root/$$dir/*.yaml dep-crds/$$name/; \
+	done; \
+	chmod -R u+w dep-crds; \
+	rm -f dep-crds/training-operator-crds/kubeflow.org_mpijobs.yaml # conflicts with mpi-operator's
+
+.PHONY: test-integration
+test-integration: fresh-tree envtest dep-crds ## Run envtest suites in the tree (INTEGRATION_TARGET="./test/...", GINKGO_ARGS).
+	$(call say,integration suites: $(INTEGRATION_TARGET) (compiling takes minutes when nothing is cached))
+	@cd $(TREE_DIR) && KUBEBUILDER_ASSETS=$(BIN) PROJECT_DIR=$(TREE_DIR)/ ENVTEST_K8S_VERSION=$(basename $(KUBE_VERSION)) \
+		go run github.com/onsi/ginkgo/v2/ginkgo run --trimpath --output-interceptor-mode=none $(GINKGO_ARGS) $(INTEGRATION_TARGET)
+
+.PHONY: demo
+demo: build envtest ## Show a delayed retry on a real control plane (GATE=false: without the feature).
+	$(call say,building the demo)
+	@cd demo && go build -o $(BIN)/demo . && exec $(BIN)/demo --gate=$(GATE)
+
+.PHONY: clean
+clean: ## Remove what was built. The tree stays: it may hold work (remove it by hand).
+	$(call say,removing build/bin and build/pr; build/kueue stays)
+	@rm -rf build/bin build/pr build/dist
