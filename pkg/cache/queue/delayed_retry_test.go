@@ -1,0 +1,62 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package queue
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testingclock "k8s.io/utils/clock/testing"
+
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/features"
+	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
+	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
+	"sigs.k8s.io/kueue/pkg/workload"
+)
+
+// The scheduler puts a workload with a check in Retry aside. When the check is
+// set back, no condition needs to change: the workload must be heard all the same.
+func TestPushOrUpdateAfterRetry(t *testing.T) {
+	requeued := utiltestingapi.MakeWorkload("wl", defaultNamespace).
+		Condition(metav1.Condition{Type: kueue.WorkloadRequeued, Status: metav1.ConditionTrue, Reason: kueue.WorkloadBackoffFinished})
+	wl := func(state kueue.CheckState) *kueue.Workload {
+		return requeued.Clone().AdmissionCheck(kueue.AdmissionCheckState{Name: "check", State: state}).Obj()
+	}
+	cases := map[string]struct {
+		gate       bool
+		newState   kueue.CheckState
+		wantActive bool
+	}{
+		"set back":           {gate: true, newState: kueue.CheckStatePending, wantActive: true},
+		"still in Retry":     {gate: true, newState: kueue.CheckStateRetry},
+		"set back, gate off": {newState: kueue.CheckStatePending},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, tc.gate)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			cq := newClusterQueueImpl(ctx, nil, defaultOrdering, testingclock.NewFakeClock(metav1.Now().Time), nil, false, nil, nil)
+			old := workload.NewInfo(wl(kueue.CheckStateRetry))
+			cq.inadmissibleWorkloads[workload.Key(old.Obj)] = old
+			cq.PushOrUpdate(workload.NewInfo(wl(tc.newState)))
+			if active := cq.pendingActive() == 1; active != tc.wantActive {
+				t.Errorf("Unexpected place of the workload, active: %v, want %v", active, tc.wantActive)
+			}
+		})
+	}
+}

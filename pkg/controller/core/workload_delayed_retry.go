@@ -1,0 +1,163 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package core
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/util/admissioncheck"
+	clientutil "sigs.k8s.io/kueue/pkg/util/client"
+	"sigs.k8s.io/kueue/pkg/workload"
+)
+
+// reconcileDelayedRetry carries out what workload.PlanRetry decides, with at
+// most one write. It returns true if there is nothing else to be done in this
+// reconciliation.
+//
+// With the gate off it does no more than to requeue the workloads that were
+// waiting when the gate was switched off.
+func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueue.Workload) (bool, ctrl.Result, error) {
+	if !workload.IsActive(wl) || apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget) {
+		return false, ctrl.Result{}, nil
+	}
+	now := r.clock.Now()
+	plan, err := r.planRetry(ctx, wl, now)
+	if err != nil {
+		return true, ctrl.Result{}, err
+	}
+
+	log := ctrl.LoggerFrom(ctx).WithValues("action", plan.Action, "deadline", plan.Deadline)
+	var result ctrl.Result
+	switch plan.Action {
+	case workload.RetryNone:
+		return false, ctrl.Result{}, nil
+	case workload.RetryReject:
+		_, err = r.reconcileCheckBasedEviction(ctx, wl)
+	case workload.RetryEvict:
+		log.V(3).Info("Workload is evicted due to admission checks")
+		err = workload.Evict(ctx, r.client, r.recorder, wl, kueue.WorkloadEvictedByAdmissionCheck, plan.Message, "", fixedClock{r.clock, plan.EvictedAt},
+			workload.WithCustomPrepare(func() (*kueue.Workload, error) {
+				plan.RecordDeadline(wl)
+				return wl, nil
+			}))
+	case workload.RetryHold, workload.RetryRecord:
+		log.V(3).Info("Workload has to wait for the retry of its admission checks")
+		inQueue := !apimeta.IsStatusConditionFalse(wl.Status.Conditions, kueue.WorkloadRequeued)
+		err = workload.PatchAdmissionStatus(ctx, r.client, wl, r.clock, func() (*kueue.Workload, bool, error) {
+			plan.RecordDeadline(wl)
+			return wl, true, nil
+		})
+		if err == nil && inQueue {
+			// The update event does not take the workload out of the heap.
+			r.queues.DeleteWorkload(wl)
+		}
+		result.RequeueAfter = plan.Deadline.Sub(now)
+	case workload.RetryWait:
+		result.RequeueAfter = plan.Deadline.Sub(now)
+	case workload.RetryRequeue:
+		log.V(3).Info("Workload is requeued after the retry of its admission checks")
+		// Server-side apply cannot remove requeueAfterSeconds, as it belongs to
+		// the field manager of the check's controller.
+		err = clientutil.PatchStatus(ctx, r.client, wl, func() (client.Object, bool, error) {
+			plan.Requeue(wl, now)
+			return wl, true, nil
+		})
+	}
+	if err != nil {
+		return true, ctrl.Result{}, client.IgnoreNotFound(fmt.Errorf("delayed retry, %s: %w", plan.Action, err))
+	}
+	return true, result, nil
+}
+
+func (r *WorkloadReconciler) planRetry(ctx context.Context, wl *kueue.Workload, now time.Time) (workload.RetryPlan, error) {
+	if !features.Enabled(features.ACRequeueAfter) {
+		return workload.PlanLeftWaiting(wl, now), nil
+	}
+	required, err := r.requiredChecks(ctx, wl)
+	if err != nil {
+		return workload.RetryPlan{}, err
+	}
+	return workload.PlanRetry(wl, required.Has, now), nil
+}
+
+// requiredChecks returns the admission checks that the ClusterQueue asks for:
+// while the workload has no flavors assigned, on any flavor. Without a
+// ClusterQueue these are the checks that the workload has.
+func (r *WorkloadReconciler) requiredChecks(ctx context.Context, wl *kueue.Workload) (sets.Set[kueue.AdmissionCheckReference], error) {
+	if cqName, ok := r.queues.ClusterQueueForWorkload(wl); ok {
+		cq := kueue.ClusterQueue{}
+		err := r.client.Get(ctx, types.NamespacedName{Name: string(cqName)}, &cq)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, err
+		}
+		if err == nil {
+			checks := admissioncheck.NewAdmissionChecks(&cq)
+			if wl.Status.Admission != nil {
+				return workload.AdmissionChecksForWorkload(ctrl.LoggerFrom(ctx), wl, checks), nil
+			}
+			return sets.KeySet(checks), nil
+		}
+	}
+	required := sets.New[kueue.AdmissionCheckReference]()
+	for _, check := range wl.Status.AdmissionChecks {
+		required.Insert(check.Name)
+	}
+	return required, nil
+}
+
+// withReleasedChecks adds the checks of an evicted workload whose flavors are
+// not known any more because its quota was released, so that their states,
+// delays and retry counts are not lost.
+func withReleasedChecks(wl *kueue.Workload, cq *kueue.ClusterQueue, required sets.Set[kueue.AdmissionCheckReference]) sets.Set[kueue.AdmissionCheckReference] {
+	if !features.Enabled(features.ACRequeueAfter) || wl.Status.Admission != nil || !workload.IsEvicted(wl) {
+		return required
+	}
+	released := required.Clone()
+	checks := admissioncheck.NewAdmissionChecks(cq)
+	for _, check := range wl.Status.AdmissionChecks {
+		if _, found := checks[check.Name]; found {
+			released.Insert(check.Name)
+		}
+	}
+	return released
+}
+
+// isLateReject returns true if a check rejected the workload after its eviction.
+func isLateReject(wl *kueue.Workload) bool {
+	return features.Enabled(features.ACRequeueAfter) && workload.HasRejectedChecks(wl)
+}
+
+// fixedClock is a clock that tells the time of an eviction.
+type fixedClock struct {
+	clock.Clock
+	now time.Time
+}
+
+func (c fixedClock) Now() time.Time {
+	return c.now
+}

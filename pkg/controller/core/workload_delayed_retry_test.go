@@ -1,0 +1,332 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package core
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	testingclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
+	schdcache "sigs.k8s.io/kueue/pkg/cache/scheduler"
+	"sigs.k8s.io/kueue/pkg/features"
+	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
+	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
+	"sigs.k8s.io/kueue/pkg/workload"
+)
+
+// retryFixture is a workload reconciler on a fake clock and a fake client that
+// counts the writes, with the queues that its events feed.
+type retryFixture struct {
+	*testing.T
+	ctx        context.Context
+	client     client.Client
+	queues     *qcache.Manager
+	reconciler *WorkloadReconciler
+	clock      *testingclock.FakeClock
+	key        client.ObjectKey
+	start      time.Time
+	writes     int
+	failWrite  error
+}
+
+func newRetryFixture(t *testing.T, wl *kueue.Workload, start time.Time) *retryFixture {
+	ctx, _ := utiltesting.ContextWithLog(t)
+	f := &retryFixture{T: t, ctx: ctx, key: client.ObjectKeyFromObject(wl), start: start, clock: testingclock.NewFakeClock(start)}
+	cq := utiltestingapi.MakeClusterQueue("cq").AdmissionChecks("a", "b").Active(metav1.ConditionTrue).Obj()
+	lq := utiltestingapi.MakeLocalQueue("lq", wl.Namespace).ClusterQueue("cq").Obj()
+	f.client = utiltesting.NewClientBuilder().WithObjects(wl, cq, lq, utiltesting.MakeNamespace(wl.Namespace)).WithStatusSubresource(wl).
+		WithInterceptorFuncs(interceptor.Funcs{
+			SubResourcePatch: func(ctx context.Context, c client.Client, subResource string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+				if err := f.failWrite; err != nil {
+					f.failWrite = nil
+					return err
+				}
+				f.writes++
+				return utiltesting.TreatSSAAsStrategicMerge(ctx, c, subResource, obj, patch, opts...)
+			},
+		}).Build()
+	cache := schdcache.New(f.client)
+	f.queues = qcache.NewManager(f.client, cache)
+	if err := f.queues.AddClusterQueue(ctx, cq); err != nil {
+		t.Fatalf("Adding the ClusterQueue: %v", err)
+	}
+	if err := f.queues.AddLocalQueue(ctx, lq); err != nil {
+		t.Fatalf("Adding the LocalQueue: %v", err)
+	}
+	f.reconciler = NewWorkloadReconciler(f.client, f.queues, cache, &utiltesting.EventRecorder{})
+	f.reconciler.clock = f.clock
+	return f
+}
+
+func (f *retryFixture) workload() *kueue.Workload {
+	f.Helper()
+	wl := &kueue.Workload{}
+	if err := f.client.Get(f.ctx, f.key, wl); err != nil {
+		f.Fatalf("Getting the workload: %v", err)
+	}
+	return wl
+}
+
+// reconcileAt reconciles at the given time after the start, delivers the event
+// of the change to the queues, and expects a number of writes and a RequeueAfter.
+func (f *retryFixture) reconcileAt(after time.Duration, wantWrites int, wantRequeueAfter time.Duration) *kueue.Workload {
+	f.Helper()
+	f.clock.SetTime(f.start.Add(after))
+	f.writes = 0
+	before := f.workload()
+	result, err := f.reconciler.Reconcile(f.ctx, reconcile.Request{NamespacedName: f.key})
+	if err != nil {
+		f.Fatalf("Reconciling at %s: %v", after, err)
+	}
+	if f.writes != wantWrites {
+		f.Errorf("Unexpected number of writes at %s: %d, want %d", after, f.writes, wantWrites)
+	}
+	if result.RequeueAfter != wantRequeueAfter {
+		f.Errorf("Unexpected RequeueAfter at %s: %s, want %s", after, result.RequeueAfter, wantRequeueAfter)
+	}
+	got := f.workload()
+	f.reconciler.Update(event.TypedUpdateEvent[*kueue.Workload]{ObjectOld: before, ObjectNew: got})
+	return got
+}
+
+// change updates the status of the workload as another client would.
+func (f *retryFixture) change(update func(wl *kueue.Workload)) {
+	f.Helper()
+	before := f.workload()
+	wl := before.DeepCopy()
+	update(wl)
+	if err := f.client.Status().Update(f.ctx, wl); err != nil {
+		f.Fatalf("Updating the workload: %v", err)
+	}
+	f.reconciler.Update(event.TypedUpdateEvent[*kueue.Workload]{ObjectOld: before, ObjectNew: f.workload()})
+}
+
+// release does what the controller of a job does once the job is stopped.
+func (f *retryFixture) release() {
+	f.Helper()
+	f.change(func(wl *kueue.Workload) {
+		evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
+		workload.SetRequeuedCondition(wl, evicted.Reason, evicted.Message, false)
+		workload.UnsetQuotaReservationWithCondition(wl, "Pending", evicted.Message, f.clock.Now())
+	})
+}
+
+func (f *retryFixture) retry(name kueue.AdmissionCheckReference, requeueAfterSeconds int32) {
+	f.Helper()
+	f.change(func(wl *kueue.Workload) {
+		workload.SetAdmissionCheckState(&wl.Status.AdmissionChecks, kueue.AdmissionCheckState{
+			Name: name, State: kueue.CheckStateRetry, RequeueAfterSeconds: ptr.To(requeueAfterSeconds),
+		}, f.clock)
+	})
+}
+
+// expectQueued checks whether the scheduler could take the workload, or only
+// knows it as inadmissible.
+func (f *retryFixture) expectQueued(wantActive, wantInadmissible int) {
+	f.Helper()
+	active, inadmissible := 0, 0
+	for _, refs := range f.queues.Dump() {
+		active += len(refs)
+	}
+	for _, refs := range f.queues.DumpInadmissible() {
+		inadmissible += len(refs)
+	}
+	if active != wantActive || inadmissible != wantInadmissible {
+		f.Errorf("Unexpected queues: %d active, %d inadmissible; want %d and %d", active, inadmissible, wantActive, wantInadmissible)
+	}
+}
+
+func (f *retryFixture) expectRequeueAt(wl *kueue.Workload, want time.Duration) {
+	f.Helper()
+	if diff := cmp.Diff(&kueue.RequeueState{RequeueAt: ptr.To(metav1.NewTime(f.start.Add(want)))}, wl.Status.RequeueState); diff != "" {
+		f.Errorf("Unexpected requeueState (-want,+got):\n%s", diff)
+	}
+}
+
+func retryWorkload(start time.Time) *utiltestingapi.WorkloadWrapper {
+	return utiltestingapi.MakeWorkload("wl", "ns").Queue("lq").Request(corev1.ResourceCPU, "1").Creation(start)
+}
+
+func TestReconcileDelayedRetry(t *testing.T) {
+	start := time.Now().Truncate(time.Second)
+	pending := kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStatePending, LastTransitionTime: metav1.NewTime(start)}
+	ready := kueue.AdmissionCheckState{Name: "b", State: kueue.CheckStateReady, LastTransitionTime: metav1.NewTime(start)}
+
+	for _, mergePatch := range []bool{false, true} {
+		t.Run(fmt.Sprintf("evicted, prolonged, requeued; WorkloadRequestUseMergePatch=%t", mergePatch), func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+			features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, mergePatch)
+			f := newRetryFixture(t, retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).AdmissionChecks(pending, ready).Obj(), start)
+
+			f.retry("a", 60)
+			wl := f.reconcileAt(0, 1, 0)
+			f.expectRequeueAt(wl, 60*time.Second)
+			if !workload.IsEvicted(wl) || wl.Status.AdmissionChecks[0].State != kueue.CheckStateRetry || wl.Status.AdmissionChecks[1].State != kueue.CheckStateReady {
+				t.Errorf("Unexpected status after the Retry: %v", wl.Status)
+			}
+			f.reconcileAt(time.Second, 0, 0)
+
+			f.release()
+			f.expectQueued(0, 1)
+			for _, after := range []time.Duration{time.Second, 30 * time.Second, 60*time.Second - 1} {
+				f.reconcileAt(after, 0, 60*time.Second-after)
+			}
+
+			f.clock.SetTime(start.Add(59 * time.Second))
+			f.change(func(wl *kueue.Workload) { wl.Status.AdmissionChecks[1].State = kueue.CheckStatePending })
+			f.retry("b", 60)
+			wl = f.reconcileAt(59*time.Second, 1, 60*time.Second)
+			f.expectRequeueAt(wl, 119*time.Second)
+			for _, after := range []time.Duration{60 * time.Second, 119*time.Second - 1} {
+				f.reconcileAt(after, 0, 119*time.Second-after)
+				f.queues.QueueInadmissibleWorkloads(f.ctx, sets.New[kueue.ClusterQueueReference]("cq"))
+				f.expectQueued(0, 1)
+			}
+
+			wl = f.reconcileAt(119*time.Second, 1, 0)
+			f.expectQueued(1, 0)
+			if !apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadRequeued) || wl.Status.RequeueState != nil {
+				t.Errorf("Unexpected status after the delay: %v", wl.Status)
+			}
+			for _, check := range wl.Status.AdmissionChecks {
+				if check.State != kueue.CheckStatePending || check.RequeueAfterSeconds != nil || ptr.Deref(check.RetryCount, 0) != 1 {
+					t.Errorf("Unexpected check after the delay: %v", check)
+				}
+			}
+		})
+	}
+
+	t.Run("a Retry of a queued workload takes it out of the queue", func(t *testing.T) {
+		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+		f := newRetryFixture(t, retryWorkload(start).AdmissionChecks(pending, ready).Obj(), start)
+		f.expectQueued(1, 0)
+		f.retry("a", 60)
+		wl := f.reconcileAt(0, 1, 60*time.Second)
+		f.expectRequeueAt(wl, 60*time.Second)
+		f.expectQueued(0, 1)
+		f.reconcileAt(60*time.Second, 1, 0)
+		f.expectQueued(1, 0)
+	})
+
+	t.Run("a write that fails is tried again, and loses nothing", func(t *testing.T) {
+		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+		f := newRetryFixture(t, retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).AdmissionChecks(pending, ready).Obj(), start)
+		f.retry("a", 60)
+		for _, after := range []time.Duration{0, 60 * time.Second} {
+			f.clock.SetTime(start.Add(after))
+			f.failWrite = apierrors.NewConflict(kueue.Resource("workloads"), "wl", nil)
+			before := f.workload()
+			if _, err := f.reconciler.Reconcile(f.ctx, reconcile.Request{NamespacedName: f.key}); !apierrors.IsConflict(err) {
+				t.Errorf("Unexpected error %v, want the conflict", err)
+			}
+			if diff := cmp.Diff(before, f.workload()); diff != "" {
+				t.Errorf("The workload changed:\n%s", diff)
+			}
+			wl := f.reconcileAt(after, 1, 0)
+			if after == 0 {
+				f.release()
+			} else if got := ptr.Deref(wl.Status.AdmissionChecks[0].RetryCount, 0); got != 1 {
+				t.Errorf("Unexpected retryCount %d, want 1", got)
+			}
+		}
+	})
+
+	t.Run("a check that rejects the waiting workload deactivates it", func(t *testing.T) {
+		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+		f := newRetryFixture(t, retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).AdmissionChecks(pending, ready).Obj(), start)
+		f.retry("a", 60)
+		f.reconcileAt(0, 1, 0)
+		f.release()
+		f.change(func(wl *kueue.Workload) { wl.Status.AdmissionChecks[1].State = kueue.CheckStateRejected })
+		f.reconcileAt(time.Second, 1, 0)
+		if wl := f.reconcileAt(time.Second, 0, 0); workload.IsActive(wl) {
+			t.Errorf("The workload is still active: %v", wl.Status)
+		}
+	})
+
+	t.Run("the gate is switched off while the workload waits", func(t *testing.T) {
+		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+		f := newRetryFixture(t, retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).AdmissionChecks(pending, ready).Obj(), start)
+		f.retry("a", 60)
+		f.reconcileAt(0, 1, 0)
+		f.release()
+		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, false)
+		f.retry("b", 600)
+		f.reconcileAt(60*time.Second-1, 0, 1)
+		f.expectQueued(0, 1)
+		wl := f.reconcileAt(60*time.Second, 1, 0)
+		f.expectQueued(1, 0)
+		if workload.HasRetryChecks(wl) || wl.Status.RequeueState != nil {
+			t.Errorf("Unexpected status after the delay: %v", wl.Status)
+		}
+	})
+
+	t.Run("with the gate off a Retry is evicted and requeued as ever", func(t *testing.T) {
+		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, false)
+		f := newRetryFixture(t, retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).AdmissionChecks(pending, ready).Obj(), start)
+		f.retry("a", 60)
+		wl := f.reconcileAt(0, 1, 0)
+		if wl.Status.RequeueState != nil || workload.HasRetryChecks(wl) || !workload.IsEvicted(wl) {
+			t.Errorf("Unexpected status after the Retry: %v", wl.Status)
+		}
+		f.release()
+		f.reconcileAt(0, 1, 0)
+		f.expectQueued(1, 0)
+	})
+}
+
+func TestWithReleasedChecks(t *testing.T) {
+	cq := utiltestingapi.MakeClusterQueue("cq").AdmissionCheckStrategy(
+		*utiltestingapi.MakeAdmissionCheckStrategyRule("a", "flavor").Obj(),
+		*utiltestingapi.MakeAdmissionCheckStrategyRule("b").Obj()).Obj()
+	wl := retryWorkload(time.Now()).AdmissionChecks(kueue.AdmissionCheckState{Name: "a"}, kueue.AdmissionCheckState{Name: "gone"})
+	evicted := wl.Clone().Evicted()
+	cases := map[string]struct {
+		gate     bool
+		workload *kueue.Workload
+		want     sets.Set[kueue.AdmissionCheckReference]
+	}{
+		"gate off":             {workload: evicted.Clone().Obj()},
+		"not evicted":          {gate: true, workload: wl.Clone().Obj()},
+		"quota not released":   {gate: true, workload: evicted.Clone().Admission(&kueue.Admission{}).Obj()},
+		"evicted and released": {gate: true, workload: evicted.Clone().Obj(), want: sets.New[kueue.AdmissionCheckReference]("a")},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, tc.gate)
+			if diff := cmp.Diff(tc.want, withReleasedChecks(tc.workload, cq, nil)); diff != "" {
+				t.Errorf("Unexpected checks (-want,+got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,321 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package workload
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/util/api"
+	stringsutils "sigs.k8s.io/kueue/pkg/util/strings"
+)
+
+// retryMessagePrefix starts the message of the conditions while a workload waits
+// for the retry of its admission checks. In the Evicted condition it tells that
+// requeueAt was derived from the checks, and so may move back with them.
+const retryMessagePrefix = "Admission check(s) "
+
+// RetryAction is the next step that the admission checks of a workload ask for.
+type RetryAction string
+
+const (
+	// RetryNone: the checks ask for nothing now.
+	RetryNone RetryAction = ""
+	// RetryEvict: the workload holds quota, evict it and record the deadline.
+	RetryEvict RetryAction = "Evict"
+	// RetryReject: a check rejected the workload after its eviction, deactivate it.
+	RetryReject RetryAction = "Reject"
+	// RetryHold: the workload is queued, take it out of the queue and record the deadline.
+	RetryHold RetryAction = "Hold"
+	// RetryRecord: the workload waits, and its deadline has changed.
+	RetryRecord RetryAction = "Record"
+	// RetryWait: the workload waits for its deadline, nothing is to be written.
+	RetryWait RetryAction = "Wait"
+	// RetryRequeue: the deadline is over, reset the checks and requeue.
+	RetryRequeue RetryAction = "Requeue"
+)
+
+// RetryPlan is the outcome of PlanRetry.
+type RetryPlan struct {
+	Action RetryAction
+	// EvictedAt is the time from which the delays count at the earliest: of the
+	// eviction (or hold) that a Retry has caused, or, for RetryEvict and
+	// RetryHold, is about to cause. Zero when there is none.
+	EvictedAt time.Time
+	// Deadline is the time, in whole seconds, before which the workload must not
+	// have quota reserved. Zero when nothing asks the workload to wait.
+	Deadline time.Time
+	// Message says which checks asked for the retry, and until when.
+	Message string
+}
+
+// PlanRetry decides what is due for wl at the time now because of its admission
+// checks in state Retry or Rejected. It depends on its arguments alone.
+// Checks for which isRequired returns false, because the ClusterQueue does not
+// ask for them any more, are ignored. wl must be active and not finished.
+//
+// See keps/3258-delayed-admission-check-retries for the rules.
+func PlanRetry(wl *kueue.Workload, isRequired func(kueue.AdmissionCheckReference) bool, now time.Time) RetryPlan {
+	var retry []kueue.AdmissionCheckState
+	rejected := false
+	for _, check := range wl.Status.AdmissionChecks {
+		if isRequired(check.Name) {
+			rejected = rejected || check.State == kueue.CheckStateRejected
+			if check.State == kueue.CheckStateRetry {
+				retry = append(retry, check)
+			}
+		}
+	}
+
+	if HasQuotaReservation(wl) && !IsEvicted(wl) {
+		if rejected || len(retry) == 0 {
+			return RetryPlan{}
+		}
+		return newRetryPlan(RetryEvict, wl, retry, retryStart(retry, now))
+	}
+	if rejected {
+		return RetryPlan{Action: RetryReject}
+	}
+
+	var evictedAt time.Time
+	evictedCond, evictedByCheck := IsEvictedByAdmissionCheck(wl)
+	if evictedByCheck {
+		evictedAt = evictedCond.LastTransitionTime.Time
+	}
+
+	if HasQuotaReservation(wl) {
+		// The quota is released by the controller of the job.
+		plan := newRetryPlan(RetryRecord, wl, retry, evictedAt)
+		if (len(retry) == 0 && !evictedByCheck) || plan.Deadline.Equal(requeueAt(wl)) {
+			return RetryPlan{}
+		}
+		return plan
+	}
+
+	requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
+	queued := requeued == nil || requeued.Status == metav1.ConditionTrue
+	switch {
+	case !queued && requeued.Reason == kueue.WorkloadDeactivated:
+		return RetryPlan{}
+	case len(retry) > 0:
+	case queued && requeueAt(wl).IsZero():
+		return RetryPlan{}
+	case !queued && requeued.Reason != kueue.WorkloadEvictedByAdmissionCheck:
+		return RetryPlan{}
+	}
+
+	if queued && requeueAt(wl).IsZero() {
+		plan := newRetryPlan(RetryHold, wl, retry, retryStart(retry, now))
+		if !hasDelay(retry) || !now.Before(plan.Deadline) {
+			plan.Action = RetryRequeue
+		}
+		return plan
+	}
+
+	plan := newRetryPlan(RetryWait, wl, retry, evictedAt)
+	switch {
+	case !now.Before(plan.Deadline):
+		plan.Action = RetryRequeue
+	case queued || !plan.Deadline.Equal(requeueAt(wl)):
+		plan.Action = RetryRecord
+	}
+	return plan
+}
+
+// PlanLeftWaiting decides what is due, with the gate off, for a workload that
+// was waiting for the retry of its checks when the gate was switched off: it is
+// requeued at the time that was recorded last.
+func PlanLeftWaiting(wl *kueue.Workload, now time.Time) RetryPlan {
+	plan := RetryPlan{Deadline: requeueAt(wl)}
+	if HasQuotaReservation(wl) || !HasRetryChecks(wl) || plan.Deadline.IsZero() {
+		return plan
+	}
+	plan.Action = RetryRequeue
+	if now.Before(plan.Deadline) {
+		plan.Action = RetryWait
+	}
+	return plan
+}
+
+// newRetryPlan fills in the deadline: the latest of the delays of the checks,
+// each counted from evictedAt or from the transition of the check, whichever is
+// later, and of the backoff that the workload has to observe apart from them.
+func newRetryPlan(action RetryAction, wl *kueue.Workload, retry []kueue.AdmissionCheckState, evictedAt time.Time) RetryPlan {
+	plan := RetryPlan{Action: action, EvictedAt: evictedAt}
+	deadline := evictedAt
+	names := make([]kueue.AdmissionCheckReference, 0, len(retry))
+	for _, check := range retry {
+		names = append(names, check.Name)
+		if check.RequeueAfterSeconds != nil {
+			start := later(check.LastTransitionTime.Time, evictedAt)
+			deadline = later(deadline, start.Add(time.Duration(*check.RequeueAfterSeconds)*time.Second))
+		}
+	}
+	slices.Sort(names)
+
+	backoff := time.Time{}
+	if !retryOwnsRequeueAt(wl) {
+		backoff = requeueAt(wl)
+	}
+	plan.Deadline = later(deadline, backoff).Truncate(time.Second)
+	until := plan.Deadline.UTC().Format(time.RFC3339)
+	switch {
+	case backoff.After(deadline):
+		plan.Message = "Backoff of the workload, waiting until " + until
+	case len(names) == 0:
+		plan.Message = "No admission check asks for a retry any more"
+	case deadline.After(evictedAt):
+		plan.Message = fmt.Sprintf("%s%s asked for a retry, waiting until %s", retryMessagePrefix, stringsutils.Join(names, ","), until)
+	default:
+		plan.Message = fmt.Sprintf("%s%s asked for a retry", retryMessagePrefix, stringsutils.Join(names, ","))
+	}
+	return plan
+}
+
+// retryStart returns now, rounded up to a whole second when a check asks for a
+// delay: the API drops fractions of seconds, which would cut the delay short.
+func retryStart(retry []kueue.AdmissionCheckState, now time.Time) time.Time {
+	if whole := now.Truncate(time.Second); hasDelay(retry) && whole.Before(now) {
+		return whole.Add(time.Second)
+	}
+	return now
+}
+
+func hasDelay(checks []kueue.AdmissionCheckState) bool {
+	return slices.ContainsFunc(checks, func(check kueue.AdmissionCheckState) bool {
+		return ptr.Deref(check.RequeueAfterSeconds, 0) > 0
+	})
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+func requeueAt(wl *kueue.Workload) time.Time {
+	if wl.Status.RequeueState == nil || wl.Status.RequeueState.RequeueAt == nil {
+		return time.Time{}
+	}
+	return wl.Status.RequeueState.RequeueAt.Time
+}
+
+// retryOwnsRequeueAt returns false when something else than a delayed retry has
+// set requeueAt: WaitForPodsReady, or an admission check that used requeueState.
+func retryOwnsRequeueAt(wl *kueue.Workload) bool {
+	evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
+	if evicted == nil || evicted.Status != metav1.ConditionTrue {
+		return false
+	}
+	switch evicted.Reason {
+	case kueue.WorkloadEvictedByAdmissionCheck:
+		return strings.HasPrefix(evicted.Message, retryMessagePrefix)
+	case kueue.WorkloadEvictedByPodsReadyTimeout:
+		return false
+	default:
+		return true
+	}
+}
+
+// RecordDeadline puts the deadline of the plan into requeueAt and, together with
+// the checks that asked for it, into the messages of the conditions.
+func (p RetryPlan) RecordDeadline(wl *kueue.Workload) {
+	if wl.Status.RequeueState == nil {
+		wl.Status.RequeueState = &kueue.RequeueState{}
+	}
+	wl.Status.RequeueState.RequeueAt = ptr.To(metav1.NewTime(p.Deadline))
+	if p.Action == RetryHold {
+		SetEvictedCondition(wl, p.EvictedAt, kueue.WorkloadEvictedByAdmissionCheck, p.Message)
+		// A workload that was requeued has the condition still true.
+		apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime = metav1.NewTime(p.EvictedAt)
+	}
+	if evicted, byCheck := IsEvictedByAdmissionCheck(wl); byCheck {
+		evicted.Message = api.TruncateConditionMessage(p.Message)
+	}
+	if HasQuotaReservation(wl) {
+		return
+	}
+	if cond := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadQuotaReserved); cond != nil {
+		cond.Message = api.TruncateConditionMessage(p.Message)
+	}
+	if cond := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued); cond == nil ||
+		cond.Status == metav1.ConditionTrue || cond.Reason == kueue.WorkloadEvictedByAdmissionCheck {
+		SetRequeuedCondition(wl, kueue.WorkloadEvictedByAdmissionCheck, p.Message, false)
+	}
+}
+
+// Requeue ends the wait of the workload: it sets all admission checks back to
+// Pending, counts the retry of those in state Retry, and sets Requeued, unless
+// a stopped queue keeps it false.
+func (p RetryPlan) Requeue(wl *kueue.Workload, now time.Time) {
+	if wl.Status.RequeueState != nil {
+		wl.Status.RequeueState.RequeueAt = nil
+		if wl.Status.RequeueState.Count == nil {
+			wl.Status.RequeueState = nil
+		}
+	}
+	for i := range wl.Status.AdmissionChecks {
+		check := &wl.Status.AdmissionChecks[i]
+		retryCount := check.RetryCount
+		if check.State == kueue.CheckStateRetry {
+			retryCount = ptr.To(min(ptr.Deref(retryCount, 0), math.MaxInt32-1) + 1)
+		}
+		*check = kueue.AdmissionCheckState{
+			Name:               check.Name,
+			State:              kueue.CheckStatePending,
+			LastTransitionTime: metav1.NewTime(now),
+			Message:            "Reset to Pending on requeue. Previously: " + string(check.State),
+			RetryCount:         retryCount,
+		}
+	}
+	const message = "The workload backoff was finished"
+	if cond := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued); cond == nil ||
+		cond.Status == metav1.ConditionTrue ||
+		cond.Reason == kueue.WorkloadEvictedByAdmissionCheck || cond.Reason == kueue.WorkloadEvictedByPodsReadyTimeout {
+		SetRequeuedCondition(wl, kueue.WorkloadBackoffFinished, message, true)
+	}
+	if cond := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadQuotaReserved); cond != nil {
+		cond.Message = message
+	}
+}
+
+// RetryEnded returns true if the checks of the workload were set back from
+// Retry between the two versions of it, so that it is worth scheduling again.
+func RetryEnded(oldWl, newWl *kueue.Workload) bool {
+	return features.Enabled(features.ACRequeueAfter) && HasRetryChecks(oldWl) && !HasRetryChecks(newWl)
+}
+
+// keepOnEviction returns true if the eviction of the workload must leave the
+// state of the check alone: its controller may speak until the workload is
+// requeued, and a delay that it asked for holds whatever the eviction's reason.
+func keepOnEviction(wl *kueue.Workload, check *kueue.AdmissionCheckState) bool {
+	if !features.Enabled(features.ACRequeueAfter) || IsEvictedByDeactivation(wl) {
+		return false
+	}
+	_, evictedByCheck := IsEvictedByAdmissionCheck(wl)
+	return evictedByCheck || check.State == kueue.CheckStateRetry
+}

@@ -1,0 +1,584 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package workload
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	testingclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/features"
+	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
+)
+
+var retryEpoch = time.Date(2026, time.February, 6, 10, 0, 0, 0, time.UTC)
+
+// at returns the time that lies the given number of seconds after retryEpoch.
+func at(seconds float64) time.Time {
+	return retryEpoch.Add(time.Duration(seconds * float64(time.Second)))
+}
+
+func checkAt(name string, state kueue.CheckState, transition float64) kueue.AdmissionCheckState {
+	return kueue.AdmissionCheckState{
+		Name:               kueue.AdmissionCheckReference(name),
+		State:              state,
+		LastTransitionTime: metav1.NewTime(at(transition)),
+	}
+}
+
+func retryAt(name string, transition float64, requeueAfterSeconds int32) kueue.AdmissionCheckState {
+	check := checkAt(name, kueue.CheckStateRetry, transition)
+	check.RequeueAfterSeconds = ptr.To(requeueAfterSeconds)
+	return check
+}
+
+func withRetryCount(check kueue.AdmissionCheckState, count int32) kueue.AdmissionCheckState {
+	check.RetryCount = ptr.To(count)
+	return check
+}
+
+func conditionAt(conditionType string, status metav1.ConditionStatus, reason, message string, transition float64) metav1.Condition {
+	return metav1.Condition{
+		Type:               conditionType,
+		Status:             status,
+		Reason:             reason,
+		Message:            message,
+		LastTransitionTime: metav1.NewTime(at(transition)),
+	}
+}
+
+// The stages of a workload on its way through a delayed retry.
+func reserved() *utiltestingapi.WorkloadWrapper {
+	return utiltestingapi.MakeWorkload("wl", "ns").
+		Condition(conditionAt(kueue.WorkloadQuotaReserved, metav1.ConditionTrue, "QuotaReserved", "", -100))
+}
+
+func evictedAt(wl *utiltestingapi.WorkloadWrapper, reason, message string, transition float64) *utiltestingapi.WorkloadWrapper {
+	return wl.Condition(conditionAt(kueue.WorkloadEvicted, metav1.ConditionTrue, reason, message, transition))
+}
+
+func evictedByRetry(transition, requeueAt float64) *utiltestingapi.WorkloadWrapper {
+	return evictedAt(reserved(), kueue.WorkloadEvictedByAdmissionCheck, retryMessagePrefix+"a asked for a retry", transition).
+		RequeueState(nil, ptr.To(metav1.NewTime(at(requeueAt))))
+}
+
+func releasedAt(wl *utiltestingapi.WorkloadWrapper, requeued metav1.ConditionStatus, reason string, transition float64) *utiltestingapi.WorkloadWrapper {
+	return wl.
+		SetOrReplaceCondition(conditionAt(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, "Pending", "", transition)).
+		SetOrReplaceCondition(conditionAt(kueue.WorkloadRequeued, requeued, reason, "", transition))
+}
+
+func waiting(evicted, requeueAt float64) *utiltestingapi.WorkloadWrapper {
+	return releasedAt(evictedByRetry(evicted, requeueAt), metav1.ConditionFalse, kueue.WorkloadEvictedByAdmissionCheck, evicted+1)
+}
+
+func requeuedWorkload() *utiltestingapi.WorkloadWrapper {
+	return releasedAt(evictedAt(reserved(), kueue.WorkloadEvictedByAdmissionCheck, retryMessagePrefix+"a asked for a retry", -50),
+		metav1.ConditionTrue, kueue.WorkloadBackoffFinished, -40)
+}
+
+func TestPlanRetry(t *testing.T) {
+	const (
+		msgA         = "Admission check(s) a asked for a retry"
+		msgNone      = "No admission check asks for a retry any more"
+		msgBackoff60 = "Backoff of the workload, waiting until 2026-02-06T10:01:00Z"
+	)
+	cases := map[string]struct {
+		workload    *kueue.Workload
+		notRequired sets.Set[kueue.AdmissionCheckReference]
+		now         float64
+		want        RetryPlan
+	}{
+		"no checks": {
+			workload: reserved().Obj(),
+		},
+		"quota reserved, no check in Retry; the fields of the others mean nothing": {
+			workload: reserved().AdmissionChecks(
+				checkAt("a", kueue.CheckStateReady, 0),
+				func() kueue.AdmissionCheckState {
+					check := retryAt("b", 0, 60)
+					check.State = kueue.CheckStatePending
+					return check
+				}(),
+			).Obj(),
+		},
+		"quota reserved, Retry without a delay: evict at once, the deadline is over": {
+			workload: reserved().AdmissionChecks(checkAt("a", kueue.CheckStateRetry, 0)).Obj(),
+			now:      1.7,
+			want:     RetryPlan{Action: RetryEvict, EvictedAt: at(1.7), Deadline: at(1), Message: msgA},
+		},
+		"quota reserved, Retry with a delay: evict at once, without waiting for the other check": {
+			workload: reserved().AdmissionChecks(retryAt("a", 0, 60), checkAt("b", kueue.CheckStatePending, 0)).Obj(),
+			now:      1,
+			want:     RetryPlan{Action: RetryEvict, EvictedAt: at(1), Deadline: at(61), Message: msgA + ", waiting until 2026-02-06T10:01:01Z"},
+		},
+		"quota reserved, admitted: evict as well": {
+			workload: reserved().
+				Condition(conditionAt(kueue.WorkloadAdmitted, metav1.ConditionTrue, "Admitted", "", -10)).
+				AdmissionChecks(retryAt("a", 1, 60)).Obj(),
+			now:  1,
+			want: RetryPlan{Action: RetryEvict, EvictedAt: at(1), Deadline: at(61), Message: msgA + ", waiting until 2026-02-06T10:01:01Z"},
+		},
+		"fractions of a second do not shorten the delay": {
+			workload: reserved().AdmissionChecks(retryAt("a", 0, 60)).Obj(),
+			now:      0.2,
+			want:     RetryPlan{Action: RetryEvict, EvictedAt: at(1), Deadline: at(61), Message: msgA + ", waiting until 2026-02-06T10:01:01Z"},
+		},
+		"a transition time in the past, re-sent or of a slow clock, does not shorten the delay": {
+			workload: reserved().AdmissionChecks(retryAt("a", -3600, 60)).Obj(),
+			want:     RetryPlan{Action: RetryEvict, Deadline: at(60), EvictedAt: at(0), Message: msgA + ", waiting until 2026-02-06T10:01:00Z"},
+		},
+		"a transition time ahead of the eviction counts": {
+			workload: reserved().AdmissionChecks(retryAt("a", 30, 30)).Obj(),
+			want:     RetryPlan{Action: RetryEvict, Deadline: at(60), EvictedAt: at(0), Message: msgA + ", waiting until 2026-02-06T10:01:00Z"},
+		},
+		"the longest of several delays counts; a check without one does not cut it": {
+			workload: reserved().AdmissionChecks(
+				retryAt("c", 0, 10), retryAt("a", 0, 60), checkAt("b", kueue.CheckStateRetry, 0)).Obj(),
+			want: RetryPlan{Action: RetryEvict, EvictedAt: at(0), Deadline: at(60),
+				Message: "Admission check(s) a,b,c asked for a retry, waiting until 2026-02-06T10:01:00Z"},
+		},
+		"the largest delay": {
+			workload: reserved().AdmissionChecks(retryAt("a", 0, 1<<31-1)).Obj(),
+			want: RetryPlan{Action: RetryEvict, EvictedAt: at(0), Deadline: at(1<<31 - 1),
+				Message: msgA + ", waiting until 2094-02-24T13:14:07Z"},
+		},
+		"quota reserved, Rejected wins over Retry and is handled as ever": {
+			workload: reserved().AdmissionChecks(retryAt("a", 0, 60), checkAt("b", kueue.CheckStateRejected, 0)).Obj(),
+		},
+		"quota reserved, a check that is not required asks in vain": {
+			workload:    reserved().AdmissionChecks(retryAt("a", 0, 60)).Obj(),
+			notRequired: sets.New[kueue.AdmissionCheckReference]("a"),
+		},
+		"a backoff that was recorded with the Retry holds": {
+			workload: reserved().RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(at(60)))).
+				AdmissionChecks(checkAt("a", kueue.CheckStateRetry, 0)).Obj(),
+			want: RetryPlan{Action: RetryEvict, EvictedAt: at(0), Deadline: at(60), Message: msgBackoff60},
+		},
+
+		"evicted, quota held: nothing new": {
+			workload: evictedByRetry(0, 60).AdmissionChecks(retryAt("a", 0, 60)).Obj(),
+			now:      5,
+		},
+		"evicted, quota held: deadline over, the quota has to be released first": {
+			workload: evictedByRetry(0, 60).AdmissionChecks(retryAt("a", 0, 60)).Obj(),
+			now:      100,
+		},
+		"evicted, quota held: a longer delay": {
+			workload: evictedByRetry(0, 60).AdmissionChecks(retryAt("a", 0, 60), retryAt("b", 5, 120)).Obj(),
+			now:      5,
+			want: RetryPlan{Action: RetryRecord, EvictedAt: at(0), Deadline: at(125),
+				Message: "Admission check(s) a,b asked for a retry, waiting until 2026-02-06T10:02:05Z"},
+		},
+		"evicted, quota held: withdrawn": {
+			workload: evictedByRetry(0, 60).AdmissionChecks(checkAt("a", kueue.CheckStatePending, 5)).Obj(),
+			now:      5,
+			want:     RetryPlan{Action: RetryRecord, EvictedAt: at(0), Deadline: at(0), Message: msgNone},
+		},
+		"evicted, quota held: Rejected": {
+			workload: evictedByRetry(0, 60).AdmissionChecks(retryAt("a", 0, 60), checkAt("b", kueue.CheckStateRejected, 5)).Obj(),
+			now:      5,
+			want:     RetryPlan{Action: RetryReject},
+		},
+		"preempted, quota held, a check asks for a delay: recorded": {
+			workload: evictedAt(reserved(), kueue.WorkloadEvictedByPreemption, "", 0).AdmissionChecks(retryAt("a", 5, 60)).Obj(),
+			now:      6,
+			want:     RetryPlan{Action: RetryRecord, Deadline: at(65), Message: msgA + ", waiting until 2026-02-06T10:01:05Z"},
+		},
+		"preempted, quota held, no check in Retry": {
+			workload: evictedAt(reserved(), kueue.WorkloadEvictedByPreemption, "", 0).AdmissionChecks(checkAt("a", kueue.CheckStatePending, 5)).Obj(),
+			now:      6,
+		},
+
+		"waiting: just before the deadline": {
+			workload: waiting(0, 60).AdmissionChecks(retryAt("a", 0, 60)).Obj(),
+			now:      59.999,
+			want:     RetryPlan{Action: RetryWait, EvictedAt: at(0), Deadline: at(60), Message: msgA + ", waiting until 2026-02-06T10:01:00Z"},
+		},
+		"waiting: at the deadline": {
+			workload: waiting(0, 60).AdmissionChecks(retryAt("a", 0, 60)).Obj(),
+			now:      60,
+			want:     RetryPlan{Action: RetryRequeue, EvictedAt: at(0), Deadline: at(60), Message: msgA + ", waiting until 2026-02-06T10:01:00Z"},
+		},
+		"waiting: the release of the quota does not restart the delay": {
+			workload: releasedAt(evictedByRetry(0, 60), metav1.ConditionFalse, kueue.WorkloadEvictedByAdmissionCheck, 50).
+				AdmissionChecks(retryAt("a", 0, 60)).Obj(),
+			now:  60,
+			want: RetryPlan{Action: RetryRequeue, EvictedAt: at(0), Deadline: at(60), Message: msgA + ", waiting until 2026-02-06T10:01:00Z"},
+		},
+		"waiting: a longer delay of another check": {
+			workload: waiting(0, 60).AdmissionChecks(retryAt("a", 0, 60), retryAt("b", 59, 60)).Obj(),
+			now:      59,
+			want: RetryPlan{Action: RetryRecord, EvictedAt: at(0), Deadline: at(119),
+				Message: "Admission check(s) a,b asked for a retry, waiting until 2026-02-06T10:01:59Z"},
+		},
+		"waiting: a longer delay that arrives together with the deadline": {
+			workload: waiting(0, 60).AdmissionChecks(retryAt("a", 0, 60), retryAt("b", 60, 60)).Obj(),
+			now:      60,
+			want: RetryPlan{Action: RetryRecord, EvictedAt: at(0), Deadline: at(120),
+				Message: "Admission check(s) a,b asked for a retry, waiting until 2026-02-06T10:02:00Z"},
+		},
+		"waiting: a second, shorter delay changes nothing": {
+			workload: waiting(0, 60).AdmissionChecks(retryAt("a", 0, 60), retryAt("b", 5, 10)).Obj(),
+			now:      5,
+			want: RetryPlan{Action: RetryWait, EvictedAt: at(0), Deadline: at(60),
+				Message: "Admission check(s) a,b asked for a retry, waiting until 2026-02-06T10:01:00Z"},
+		},
+		"waiting: shortened": {
+			workload: waiting(0, 60).AdmissionChecks(retryAt("a", 5, 10)).Obj(),
+			now:      5,
+			want:     RetryPlan{Action: RetryRecord, EvictedAt: at(0), Deadline: at(15), Message: msgA + ", waiting until 2026-02-06T10:00:15Z"},
+		},
+		"waiting: the longest is withdrawn, the other delay is left": {
+			workload: waiting(0, 60).AdmissionChecks(checkAt("b", kueue.CheckStateReady, 5), retryAt("a", 0, 30)).Obj(),
+			now:      5,
+			want:     RetryPlan{Action: RetryRecord, EvictedAt: at(0), Deadline: at(30), Message: msgA + ", waiting until 2026-02-06T10:00:30Z"},
+		},
+		"waiting: all withdrawn": {
+			workload: waiting(0, 60).AdmissionChecks(checkAt("a", kueue.CheckStatePending, 5)).Obj(),
+			now:      5,
+			want:     RetryPlan{Action: RetryRequeue, EvictedAt: at(0), Deadline: at(0), Message: msgNone},
+		},
+		"waiting: the longest is not required any more": {
+			workload:    waiting(0, 60).AdmissionChecks(retryAt("a", 0, 30), retryAt("b", 0, 60)).Obj(),
+			notRequired: sets.New[kueue.AdmissionCheckReference]("b"),
+			now:         5,
+			want:        RetryPlan{Action: RetryRecord, EvictedAt: at(0), Deadline: at(30), Message: msgA + ", waiting until 2026-02-06T10:00:30Z"},
+		},
+		"waiting: Rejected": {
+			workload: waiting(0, 60).AdmissionChecks(checkAt("a", kueue.CheckStateRejected, 5)).Obj(),
+			now:      5,
+			want:     RetryPlan{Action: RetryReject},
+		},
+		"waiting since before the gate was on: the backoff is kept": {
+			workload: releasedAt(evictedAt(reserved(), kueue.WorkloadEvictedByAdmissionCheck, "At least one admission check is false", 0),
+				metav1.ConditionFalse, kueue.WorkloadEvictedByAdmissionCheck, 1).
+				RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(at(60)))).
+				AdmissionChecks(checkAt("a", kueue.CheckStatePending, 0)).Obj(),
+			now:  5,
+			want: RetryPlan{Action: RetryWait, EvictedAt: at(0), Deadline: at(60), Message: msgBackoff60},
+		},
+
+		"evicted by PodsReadyTimeout: its backoff is left to it": {
+			workload: releasedAt(evictedAt(reserved(), kueue.WorkloadEvictedByPodsReadyTimeout, "", 0),
+				metav1.ConditionFalse, kueue.WorkloadEvictedByPodsReadyTimeout, 1).
+				RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(at(60)))).Obj(),
+			now: 5,
+		},
+		"evicted by PodsReadyTimeout: not before its backoff": {
+			workload: releasedAt(evictedAt(reserved(), kueue.WorkloadEvictedByPodsReadyTimeout, "", 0),
+				metav1.ConditionFalse, kueue.WorkloadEvictedByPodsReadyTimeout, 1).
+				RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(at(60)))).
+				AdmissionChecks(retryAt("a", 0, 10)).Obj(),
+			now:  10,
+			want: RetryPlan{Action: RetryWait, Deadline: at(60), Message: msgBackoff60},
+		},
+		"evicted by PodsReadyTimeout: the delay of a check is longer": {
+			workload: releasedAt(evictedAt(reserved(), kueue.WorkloadEvictedByPodsReadyTimeout, "", 0),
+				metav1.ConditionFalse, kueue.WorkloadEvictedByPodsReadyTimeout, 1).
+				RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(at(60)))).
+				AdmissionChecks(retryAt("a", 10, 120)).Obj(),
+			now:  10,
+			want: RetryPlan{Action: RetryRecord, Deadline: at(130), Message: msgA + ", waiting until 2026-02-06T10:02:10Z"},
+		},
+		"preempted and released: the delay of a check holds": {
+			workload: releasedAt(evictedAt(reserved(), kueue.WorkloadEvictedByPreemption, "", 0),
+				metav1.ConditionTrue, kueue.WorkloadEvictedByPreemption, 1).
+				RequeueState(nil, ptr.To(metav1.NewTime(at(60)))).
+				AdmissionChecks(retryAt("a", 0, 60)).Obj(),
+			now:  2,
+			want: RetryPlan{Action: RetryRecord, Deadline: at(60), Message: msgA + ", waiting until 2026-02-06T10:01:00Z"},
+		},
+
+		"queued: nothing": {
+			workload: requeuedWorkload().AdmissionChecks(checkAt("a", kueue.CheckStatePending, -40)).Obj(),
+		},
+		"queued: a late Retry is a new delay": {
+			workload: requeuedWorkload().AdmissionChecks(retryAt("a", -45, 60)).Obj(),
+			now:      0.5,
+			want:     RetryPlan{Action: RetryHold, EvictedAt: at(1), Deadline: at(61), Message: msgA + ", waiting until 2026-02-06T10:01:01Z"},
+		},
+		"queued: a late Retry without a delay": {
+			workload: requeuedWorkload().AdmissionChecks(checkAt("a", kueue.CheckStateRetry, 0)).Obj(),
+			now:      0.5,
+			want:     RetryPlan{Action: RetryRequeue, EvictedAt: at(0.5), Deadline: at(0), Message: msgA},
+		},
+		"queued, never evicted": {
+			workload: utiltestingapi.MakeWorkload("wl", "ns").AdmissionChecks(retryAt("a", 0, 60)).Obj(),
+			want:     RetryPlan{Action: RetryHold, EvictedAt: at(0), Deadline: at(60), Message: msgA + ", waiting until 2026-02-06T10:01:00Z"},
+		},
+		"queued: a late Rejected": {
+			workload: requeuedWorkload().AdmissionChecks(checkAt("a", kueue.CheckStateRejected, 0)).Obj(),
+			want:     RetryPlan{Action: RetryReject},
+		},
+		"reactivated: left to the reactivation": {
+			workload: releasedAt(evictedAt(reserved(), kueue.WorkloadDeactivated, "", 0),
+				metav1.ConditionFalse, kueue.WorkloadDeactivated, 1).
+				AdmissionChecks(retryAt("a", 0, 60)).Obj(),
+		},
+		"the queue is stopped: a delay holds": {
+			workload: releasedAt(evictedAt(reserved(), kueue.WorkloadEvictedByClusterQueueStopped, "", 0),
+				metav1.ConditionFalse, kueue.WorkloadEvictedByClusterQueueStopped, 1).
+				AdmissionChecks(retryAt("a", 0, 60)).Obj(),
+			now:  2,
+			want: RetryPlan{Action: RetryRecord, Deadline: at(60), Message: msgA + ", waiting until 2026-02-06T10:01:00Z"},
+		},
+		"the queue is stopped: no check in Retry": {
+			workload: releasedAt(evictedAt(reserved(), kueue.WorkloadEvictedByClusterQueueStopped, "", 0),
+				metav1.ConditionFalse, kueue.WorkloadEvictedByClusterQueueStopped, 1).Obj(),
+			now: 2,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			before := tc.workload.DeepCopy()
+			isRequired := func(name kueue.AdmissionCheckReference) bool { return !tc.notRequired.Has(name) }
+			got := PlanRetry(tc.workload, isRequired, at(tc.now))
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("Unexpected plan (-want,+got):\n%s", diff)
+			}
+			if diff := cmp.Diff(before, tc.workload); diff != "" {
+				t.Errorf("The decision changed the workload (-before,+after):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestPlanRetryConverges carries out plan after plan, as Reconcile does, and
+// expects that the deadline recorded last is the one at which the wait ends.
+func TestPlanRetryConverges(t *testing.T) {
+	cases := map[string]*kueue.Workload{
+		"evicted, a longer delay":      evictedByRetry(0, 60).AdmissionChecks(retryAt("a", 0, 60), retryAt("b", 5, 120)).Obj(),
+		"evicted, withdrawn":           evictedByRetry(0, 60).AdmissionChecks(checkAt("a", kueue.CheckStatePending, 5)).Obj(),
+		"waiting, a longer delay":      waiting(0, 60).AdmissionChecks(retryAt("a", 0, 60), retryAt("b", 59, 60)).Obj(),
+		"waiting, shortened":           waiting(0, 60).AdmissionChecks(retryAt("a", 5, 10)).Obj(),
+		"preempted, quota held":        evictedAt(reserved(), kueue.WorkloadEvictedByPreemption, "", 0).AdmissionChecks(retryAt("a", 5, 60)).Obj(),
+		"preempted, released":          releasedAt(evictedAt(reserved(), kueue.WorkloadEvictedByPreemption, "", 0), metav1.ConditionTrue, kueue.WorkloadEvictedByPreemption, 1).AdmissionChecks(retryAt("a", 0, 60)).Obj(),
+		"queued, a late Retry":         requeuedWorkload().AdmissionChecks(retryAt("a", -45, 60)).Obj(),
+		"the queue is stopped":         releasedAt(evictedAt(reserved(), kueue.WorkloadEvictedByClusterQueueStopped, "", 0), metav1.ConditionFalse, kueue.WorkloadEvictedByClusterQueueStopped, 1).AdmissionChecks(retryAt("a", 0, 60)).Obj(),
+		"PodsReadyTimeout with a wait": releasedAt(evictedAt(reserved(), kueue.WorkloadEvictedByPodsReadyTimeout, "", 0), metav1.ConditionFalse, kueue.WorkloadEvictedByPodsReadyTimeout, 1).RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(at(60)))).AdmissionChecks(retryAt("a", 10, 120)).Obj(),
+	}
+	required := func(kueue.AdmissionCheckReference) bool { return true }
+	for name, wl := range cases {
+		t.Run(name, func(t *testing.T) {
+			now := at(5.3)
+			plan := PlanRetry(wl, required, now)
+			if plan.Action != RetryRecord && plan.Action != RetryHold {
+				t.Fatalf("Unexpected first action %q", plan.Action)
+			}
+			plan.RecordDeadline(wl)
+			next := PlanRetry(wl, required, now)
+			if HasQuotaReservation(wl) {
+				if next.Action != RetryNone {
+					t.Errorf("Unexpected action after the deadline was recorded: %q", next.Action)
+				}
+				return
+			}
+			if next.Action != RetryWait || !next.Deadline.Equal(plan.Deadline) {
+				t.Errorf("Unexpected plan after the deadline was recorded: %v, want to wait until %s", next, plan.Deadline)
+			}
+			if early := PlanRetry(wl, required, plan.Deadline.Add(-time.Nanosecond)); early.Action != RetryWait {
+				t.Errorf("Unexpected action before the deadline: %q", early.Action)
+			}
+			due := PlanRetry(wl, required, plan.Deadline)
+			if due.Action != RetryRequeue {
+				t.Fatalf("Unexpected action at the deadline: %q", due.Action)
+			}
+			due.Requeue(wl, plan.Deadline)
+			if after := PlanRetry(wl, required, plan.Deadline); after.Action != RetryNone {
+				t.Errorf("Unexpected action after the requeue: %q", after.Action)
+			}
+		})
+	}
+}
+
+func TestRetryPlanRequeue(t *testing.T) {
+	pendingAfter := func(name string, state kueue.CheckState) kueue.AdmissionCheckState {
+		check := checkAt(name, kueue.CheckStatePending, 60)
+		check.Message = "Reset to Pending on requeue. Previously: " + string(state)
+		return check
+	}
+	withUpdates := checkAt("ready", kueue.CheckStateReady, 0)
+	withUpdates.PodSetUpdates = []kueue.PodSetUpdate{{Name: "main"}}
+
+	cases := map[string]struct {
+		workload         *kueue.Workload
+		wantChecks       []kueue.AdmissionCheckState
+		wantRequeueState *kueue.RequeueState
+		wantRequeued     metav1.ConditionStatus
+	}{
+		"counts those in Retry, resets all, clears the delays": {
+			workload: waiting(0, 60).AdmissionChecks(
+				retryAt("first", 0, 60),
+				withRetryCount(retryAt("again", 0, 60), 3),
+				checkAt("no-delay", kueue.CheckStateRetry, 0),
+				withRetryCount(checkAt("largest", kueue.CheckStateRetry, 0), math.MaxInt32),
+				withUpdates,
+				withRetryCount(checkAt("pending", kueue.CheckStatePending, 0), 1),
+			).Obj(),
+			wantChecks: []kueue.AdmissionCheckState{
+				withRetryCount(pendingAfter("first", kueue.CheckStateRetry), 1),
+				withRetryCount(pendingAfter("again", kueue.CheckStateRetry), 4),
+				withRetryCount(pendingAfter("no-delay", kueue.CheckStateRetry), 1),
+				withRetryCount(pendingAfter("largest", kueue.CheckStateRetry), math.MaxInt32),
+				pendingAfter("ready", kueue.CheckStateReady),
+				withRetryCount(pendingAfter("pending", kueue.CheckStatePending), 1),
+			},
+			wantRequeued: metav1.ConditionTrue,
+		},
+		"the counter of WaitForPodsReady stays": {
+			workload: releasedAt(evictedAt(reserved(), kueue.WorkloadEvictedByPodsReadyTimeout, "", 0), metav1.ConditionFalse, kueue.WorkloadEvictedByPodsReadyTimeout, 1).
+				RequeueState(ptr.To[int32](7), ptr.To(metav1.NewTime(at(60)))).Obj(),
+			wantRequeueState: &kueue.RequeueState{Count: ptr.To[int32](7)},
+			wantRequeued:     metav1.ConditionTrue,
+		},
+		"a stopped queue keeps the workload from being requeued": {
+			workload: releasedAt(evictedAt(reserved(), kueue.WorkloadEvictedByClusterQueueStopped, "", 0), metav1.ConditionFalse, kueue.WorkloadEvictedByClusterQueueStopped, 1).
+				RequeueState(nil, ptr.To(metav1.NewTime(at(60)))).AdmissionChecks(retryAt("a", 0, 60)).Obj(),
+			wantChecks:   []kueue.AdmissionCheckState{withRetryCount(pendingAfter("a", kueue.CheckStateRetry), 1)},
+			wantRequeued: metav1.ConditionFalse,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			wl := tc.workload
+			RetryPlan{}.Requeue(wl, at(60))
+			if diff := cmp.Diff(tc.wantChecks, wl.Status.AdmissionChecks); diff != "" {
+				t.Errorf("Unexpected checks (-want,+got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.wantRequeueState, wl.Status.RequeueState); diff != "" {
+				t.Errorf("Unexpected requeueState (-want,+got):\n%s", diff)
+			}
+			if got := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued).Status; got != tc.wantRequeued {
+				t.Errorf("Unexpected Requeued=%s, want %s", got, tc.wantRequeued)
+			}
+		})
+	}
+}
+
+func TestPlanLeftWaiting(t *testing.T) {
+	cases := map[string]struct {
+		workload *kueue.Workload
+		now      float64
+		want     RetryAction
+	}{
+		"not yet": {
+			workload: waiting(0, 60).AdmissionChecks(retryAt("a", 0, 60)).Obj(),
+			now:      59.9,
+			want:     RetryWait,
+		},
+		"due, at the time that was recorded": {
+			workload: waiting(0, 60).AdmissionChecks(retryAt("a", 0, 60), retryAt("b", 0, 600)).Obj(),
+			now:      60,
+			want:     RetryRequeue,
+		},
+		"quota held": {
+			workload: evictedByRetry(0, 60).AdmissionChecks(retryAt("a", 0, 60)).Obj(),
+			now:      60,
+		},
+		"as upstream: a late Retry with no time recorded": {
+			workload: requeuedWorkload().AdmissionChecks(retryAt("a", 0, 60)).Obj(),
+			now:      60,
+		},
+		"as upstream: a backoff with no check in Retry": {
+			workload: waiting(0, 60).AdmissionChecks(checkAt("a", kueue.CheckStatePending, 0)).Obj(),
+			now:      60,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := PlanLeftWaiting(tc.workload, at(tc.now)); got.Action != tc.want {
+				t.Errorf("Unexpected action %q, want %q", got.Action, tc.want)
+			}
+		})
+	}
+}
+
+func TestKeepOnEviction(t *testing.T) {
+	states := []kueue.AdmissionCheckState{
+		retryAt("retry", 0, 60),
+		checkAt("ready", kueue.CheckStateReady, 0),
+		checkAt("pending", kueue.CheckStatePending, 0),
+	}
+	reset := func(name string, state kueue.CheckState) kueue.AdmissionCheckState {
+		check := checkAt(name, kueue.CheckStatePending, 5)
+		check.Message = "Reset to Pending after eviction. Previously: " + string(state)
+		return check
+	}
+	cases := map[string]struct {
+		gate   bool
+		reason string
+		want   []kueue.AdmissionCheckState
+	}{
+		"gate off: all are reset": {
+			reason: kueue.WorkloadEvictedByAdmissionCheck,
+			want:   []kueue.AdmissionCheckState{reset("retry", kueue.CheckStateRetry), reset("ready", kueue.CheckStateReady), states[2]},
+		},
+		"evicted by a check: all are left as they are": {
+			gate:   true,
+			reason: kueue.WorkloadEvictedByAdmissionCheck,
+			want:   states,
+		},
+		"preempted: the delay is left": {
+			gate:   true,
+			reason: kueue.WorkloadEvictedByPreemption,
+			want:   []kueue.AdmissionCheckState{states[0], reset("ready", kueue.CheckStateReady), states[2]},
+		},
+		"deactivated: all are reset": {
+			gate:   true,
+			reason: kueue.WorkloadDeactivated,
+			want:   []kueue.AdmissionCheckState{reset("retry", kueue.CheckStateRetry), reset("ready", kueue.CheckStateReady), states[2]},
+		},
+		"deactivated by Kueue: all are reset": {
+			gate:   true,
+			reason: ReasonWithCause(kueue.WorkloadDeactivated, kueue.WorkloadEvictedByAdmissionCheck),
+			want:   []kueue.AdmissionCheckState{reset("retry", kueue.CheckStateRetry), reset("ready", kueue.CheckStateReady), states[2]},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, tc.gate)
+			wl := reserved().AdmissionChecks(slices.Clone(states)...).Obj()
+			prepareForEviction(wl, at(5), tc.reason, "")
+			if diff := cmp.Diff(tc.want, wl.Status.AdmissionChecks); diff != "" {
+				t.Errorf("Unexpected checks (-want,+got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// What Kueue applies it owns: a delay would outlive its removal by the check's
+// controller, and a count from an old copy would undo a newer one.
+func TestApplyLeavesRetryFieldsOut(t *testing.T) {
+	wl := reserved().AdmissionChecks(withRetryCount(retryAt("a", 0, 60), 1)).Obj()
+	got := PrepareWorkloadPatch(wl, true, testingclock.NewFakeClock(at(0)))
+	if diff := cmp.Diff([]kueue.AdmissionCheckState{checkAt("a", kueue.CheckStateRetry, 0)}, got.Status.AdmissionChecks); diff != "" {
+		t.Errorf("Unexpected checks in the apply (-want,+got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]kueue.AdmissionCheckState{withRetryCount(retryAt("a", 0, 60), 1)}, wl.Status.AdmissionChecks); diff != "" {
+		t.Errorf("The workload itself changed (-want,+got):\n%s", diff)
+	}
+}
