@@ -177,7 +177,9 @@ test-integration: fresh-tree envtest dep-crds ## Run envtest suites in the tree 
 .PHONY: demo
 demo: build envtest ## Show a delayed retry on a real control plane (GATE=false: without the feature).
 	$(call say,building the demo)
-	@cd demo && go build -o $(BIN)/demo . && exec $(BIN)/demo --gate=$(GATE)
+	@cd demo && go build -o $(BIN)/demo .
+	@exec $(BIN)/demo --gate=$(GATE) --bin-dir build/bin --out build/demo \
+		--crds $(TREE)/config/components/crd/bases --webhooks $(TREE)/config/components/webhook
 
 .PHONY: clean
 clean: ## Remove what was built. The tree stays: it may hold work (remove it by hand).
