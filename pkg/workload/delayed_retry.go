@@ -56,33 +56,55 @@ const (
 	RetryWait RetryAction = "Wait"
 	// RetryRequeue: the deadline is over, reset the checks and requeue.
 	RetryRequeue RetryAction = "Requeue"
+	// RetryForget: the workload is deactivated, forget all that its checks asked for.
+	RetryForget RetryAction = "Forget"
+	// RetryReactivate: the workload was deactivated by Kueue and is active again, requeue it.
+	RetryReactivate RetryAction = "Reactivate"
 )
 
 // RetryPlan is the outcome of PlanRetry.
 type RetryPlan struct {
 	Action RetryAction
-	// EvictedAt is the time from which the delays count at the earliest: of the
-	// eviction (or hold) that a Retry has caused, or, for RetryEvict and
-	// RetryHold, is about to cause. Zero when there is none.
+	// EvictedAt is the time of the eviction, from which the delays count at the
+	// earliest. For RetryEvict and RetryHold it is the time to record.
 	EvictedAt time.Time
 	// Deadline is the time, in whole seconds, before which the workload must not
-	// have quota reserved. Zero when nothing asks the workload to wait.
+	// have quota reserved. Not before EvictedAt.
 	Deadline time.Time
 	// Message says which checks asked for the retry, and until when.
 	Message string
 }
 
-// PlanRetry decides what is due for wl at the time now because of its admission
-// checks in state Retry or Rejected. It depends on its arguments alone.
-// Checks for which isRequired returns false, because the ClusterQueue does not
-// ask for them any more, are ignored. wl must be active and not finished.
+// RetryContext is what PlanRetry has to know beside the workload.
+type RetryContext struct {
+	// Now is the current time.
+	Now time.Time
+	// IsRequired returns false for checks that the ClusterQueue does not ask for
+	// any more. They are ignored.
+	IsRequired func(kueue.AdmissionCheckReference) bool
+	// PodsReadyBackoff is the longest time that WaitForPodsReady can have the
+	// workload wait after its last eviction. Zero when that is not known.
+	PodsReadyBackoff time.Duration
+}
+
+// PlanRetry decides what is due for wl, which is not finished, because of its
+// admission checks in state Retry or Rejected. It depends on its arguments alone.
 //
 // See keps/3258-delayed-admission-check-retries for the rules.
-func PlanRetry(wl *kueue.Workload, isRequired func(kueue.AdmissionCheckReference) bool, now time.Time) RetryPlan {
+func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
+	if !IsActive(wl) {
+		if IsEvicted(wl) && hasRetryTraces(wl) {
+			return RetryPlan{Action: RetryForget}
+		}
+		return RetryPlan{}
+	}
+	if apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget) {
+		return RetryPlan{}
+	}
 	var retry []kueue.AdmissionCheckState
 	rejected := false
 	for _, check := range wl.Status.AdmissionChecks {
-		if isRequired(check.Name) {
+		if rctx.IsRequired(check.Name) {
 			rejected = rejected || check.State == kueue.CheckStateRejected
 			if check.State == kueue.CheckStateRetry {
 				retry = append(retry, check)
@@ -94,21 +116,21 @@ func PlanRetry(wl *kueue.Workload, isRequired func(kueue.AdmissionCheckReference
 		if rejected || len(retry) == 0 {
 			return RetryPlan{}
 		}
-		return newRetryPlan(RetryEvict, wl, retry, retryStart(retry, now))
+		return newRetryPlan(RetryEvict, wl, retry, retryStart(retry, rctx.Now), rctx)
 	}
 	if rejected {
 		return RetryPlan{Action: RetryReject}
 	}
 
 	var evictedAt time.Time
-	evictedCond, evictedByCheck := IsEvictedByAdmissionCheck(wl)
-	if evictedByCheck {
-		evictedAt = evictedCond.LastTransitionTime.Time
+	if IsEvicted(wl) {
+		evictedAt = apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime.Time
 	}
 
 	if HasQuotaReservation(wl) {
 		// The quota is released by the controller of the job.
-		plan := newRetryPlan(RetryRecord, wl, retry, evictedAt)
+		_, evictedByCheck := IsEvictedByAdmissionCheck(wl)
+		plan := newRetryPlan(RetryRecord, wl, retry, evictedAt, rctx)
 		if (len(retry) == 0 && !evictedByCheck) || plan.Deadline.Equal(requeueAt(wl)) {
 			return RetryPlan{}
 		}
@@ -120,24 +142,26 @@ func PlanRetry(wl *kueue.Workload, isRequired func(kueue.AdmissionCheckReference
 	switch {
 	case !queued && requeued.Reason == kueue.WorkloadDeactivated:
 		return RetryPlan{}
+	case !queued && strings.HasPrefix(requeued.Reason, ReasonWithCause(kueue.WorkloadDeactivated, "")):
+		return RetryPlan{Action: RetryReactivate}
 	case len(retry) > 0:
 	case queued && requeueAt(wl).IsZero():
 		return RetryPlan{}
-	case !queued && requeued.Reason != kueue.WorkloadEvictedByAdmissionCheck:
+	case !queued && requeued.Reason != kueue.WorkloadEvictedByAdmissionCheck && !requeueAt(wl).After(otherBackoff(wl, rctx.PodsReadyBackoff)):
 		return RetryPlan{}
 	}
 
 	if queued && requeueAt(wl).IsZero() {
-		plan := newRetryPlan(RetryHold, wl, retry, retryStart(retry, now))
-		if !hasDelay(retry) || !now.Before(plan.Deadline) {
+		plan := newRetryPlan(RetryHold, wl, retry, retryStart(retry, rctx.Now), rctx)
+		if !hasDelay(retry) || !rctx.Now.Before(plan.Deadline) {
 			plan.Action = RetryRequeue
 		}
 		return plan
 	}
 
-	plan := newRetryPlan(RetryWait, wl, retry, evictedAt)
+	plan := newRetryPlan(RetryWait, wl, retry, evictedAt, rctx)
 	switch {
-	case !now.Before(plan.Deadline):
+	case !rctx.Now.Before(plan.Deadline):
 		plan.Action = RetryRequeue
 	case queued || !plan.Deadline.Equal(requeueAt(wl)):
 		plan.Action = RetryRecord
@@ -150,7 +174,8 @@ func PlanRetry(wl *kueue.Workload, isRequired func(kueue.AdmissionCheckReference
 // requeued at the time that was recorded last.
 func PlanLeftWaiting(wl *kueue.Workload, now time.Time) RetryPlan {
 	plan := RetryPlan{Deadline: requeueAt(wl)}
-	if HasQuotaReservation(wl) || !HasRetryChecks(wl) || plan.Deadline.IsZero() {
+	if !IsActive(wl) || apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget) ||
+		HasQuotaReservation(wl) || !HasRetryChecks(wl) || plan.Deadline.IsZero() {
 		return plan
 	}
 	plan.Action = RetryRequeue
@@ -163,7 +188,7 @@ func PlanLeftWaiting(wl *kueue.Workload, now time.Time) RetryPlan {
 // newRetryPlan fills in the deadline: the latest of the delays of the checks,
 // each counted from evictedAt or from the transition of the check, whichever is
 // later, and of the backoff that the workload has to observe apart from them.
-func newRetryPlan(action RetryAction, wl *kueue.Workload, retry []kueue.AdmissionCheckState, evictedAt time.Time) RetryPlan {
+func newRetryPlan(action RetryAction, wl *kueue.Workload, retry []kueue.AdmissionCheckState, evictedAt time.Time, rctx RetryContext) RetryPlan {
 	plan := RetryPlan{Action: action, EvictedAt: evictedAt}
 	deadline := evictedAt
 	names := make([]kueue.AdmissionCheckReference, 0, len(retry))
@@ -176,15 +201,15 @@ func newRetryPlan(action RetryAction, wl *kueue.Workload, retry []kueue.Admissio
 	}
 	slices.Sort(names)
 
-	backoff := time.Time{}
-	if !retryOwnsRequeueAt(wl) {
-		backoff = requeueAt(wl)
-	}
+	backoff := otherBackoff(wl, rctx.PodsReadyBackoff)
 	plan.Deadline = later(deadline, backoff).Truncate(time.Second)
 	until := plan.Deadline.UTC().Format(time.RFC3339)
 	switch {
 	case backoff.After(deadline):
 		plan.Message = "Backoff of the workload, waiting until " + until
+		if len(names) > 0 {
+			plan.Message += fmt.Sprintf("; retry of admission check(s) %s after it", stringsutils.Join(names, ","))
+		}
 	case len(names) == 0:
 		plan.Message = "No admission check asks for a retry any more"
 	case deadline.After(evictedAt):
@@ -224,20 +249,26 @@ func requeueAt(wl *kueue.Workload) time.Time {
 	return wl.Status.RequeueState.RequeueAt.Time
 }
 
-// retryOwnsRequeueAt returns false when something else than a delayed retry has
-// set requeueAt: WaitForPodsReady, or an admission check that used requeueState.
-func retryOwnsRequeueAt(wl *kueue.Workload) bool {
+// otherBackoff returns the time until which the workload has to wait for another
+// reason than the delays of its checks: a PodsReadyTimeout, or an admission check
+// that uses requeueState. Zero if there is none.
+func otherBackoff(wl *kueue.Workload, podsReadyBackoff time.Duration) time.Time {
 	evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
 	if evicted == nil || evicted.Status != metav1.ConditionTrue {
-		return false
+		return requeueAt(wl)
 	}
-	switch evicted.Reason {
-	case kueue.WorkloadEvictedByAdmissionCheck:
-		return strings.HasPrefix(evicted.Message, retryMessagePrefix)
-	case kueue.WorkloadEvictedByPodsReadyTimeout:
-		return false
+	switch {
+	case evicted.Reason == kueue.WorkloadEvictedByPodsReadyTimeout && podsReadyBackoff > 0:
+		// A longer delay may have moved requeueAt since.
+		if longest := evicted.LastTransitionTime.Add(podsReadyBackoff); longest.Before(requeueAt(wl)) {
+			return longest
+		}
+		return requeueAt(wl)
+	case evicted.Reason == kueue.WorkloadEvictedByPodsReadyTimeout,
+		evicted.Reason == kueue.WorkloadEvictedByAdmissionCheck && !strings.HasPrefix(evicted.Message, retryMessagePrefix):
+		return requeueAt(wl)
 	default:
-		return true
+		return time.Time{}
 	}
 }
 
@@ -269,8 +300,8 @@ func (p RetryPlan) RecordDeadline(wl *kueue.Workload) {
 }
 
 // Requeue ends the wait of the workload: it sets all admission checks back to
-// Pending, counts the retry of those in state Retry, and sets Requeued, unless
-// a stopped queue keeps it false.
+// Pending, counts the retry of those in state Retry, lets those that succeeded
+// count from zero, and sets Requeued, unless a stopped queue keeps it false.
 func (p RetryPlan) Requeue(wl *kueue.Workload, now time.Time) {
 	if wl.Status.RequeueState != nil {
 		wl.Status.RequeueState.RequeueAt = nil
@@ -281,7 +312,10 @@ func (p RetryPlan) Requeue(wl *kueue.Workload, now time.Time) {
 	for i := range wl.Status.AdmissionChecks {
 		check := &wl.Status.AdmissionChecks[i]
 		retryCount := check.RetryCount
-		if check.State == kueue.CheckStateRetry {
+		switch check.State {
+		case kueue.CheckStateReady:
+			retryCount = nil
+		case kueue.CheckStateRetry:
 			retryCount = ptr.To(min(ptr.Deref(retryCount, 0), math.MaxInt32-1) + 1)
 		}
 		*check = kueue.AdmissionCheckState{
@@ -309,13 +343,82 @@ func RetryEnded(oldWl, newWl *kueue.Workload) bool {
 	return features.Enabled(features.ACRequeueAfter) && HasRetryChecks(oldWl) && !HasRetryChecks(newWl)
 }
 
-// keepOnEviction returns true if the eviction of the workload must leave the
-// state of the check alone: its controller may speak until the workload is
-// requeued, and a delay that it asked for holds whatever the eviction's reason.
-func keepOnEviction(wl *kueue.Workload, check *kueue.AdmissionCheckState) bool {
-	if !features.Enabled(features.ACRequeueAfter) || IsEvictedByDeactivation(wl) {
-		return false
+// Forget removes everything that retries have left on a deactivated workload, so
+// that it is as new when it is activated again.
+func (p RetryPlan) Forget(wl *kueue.Workload, now time.Time) {
+	resetChecksOnEviction(wl, now)
+	for i := range wl.Status.AdmissionChecks {
+		wl.Status.AdmissionChecks[i].RequeueAfterSeconds = nil
+		wl.Status.AdmissionChecks[i].RetryCount = nil
 	}
+	wl.Status.RequeueState = nil
+
+	if _, evictedByCheck := IsEvictedByAdmissionCheck(wl); evictedByCheck {
+		reason, message := kueue.WorkloadDeactivated, "The workload is deactivated"
+		if target := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadDeactivationTarget); target != nil {
+			reason = ReasonWithCause(reason, target.Reason)
+			message = fmt.Sprintf("%s due to %s", message, target.Message)
+		}
+		SetEvictedCondition(wl, now, reason, message)
+		if apimeta.IsStatusConditionFalse(wl.Status.Conditions, kueue.WorkloadRequeued) {
+			SetRequeuedCondition(wl, reason, message, false)
+		}
+	}
+	apimeta.RemoveStatusCondition(&wl.Status.Conditions, kueue.WorkloadDeactivationTarget)
+}
+
+// hasRetryTraces returns true if a deactivated workload has something to forget.
+func hasRetryTraces(wl *kueue.Workload) bool {
 	_, evictedByCheck := IsEvictedByAdmissionCheck(wl)
-	return evictedByCheck || check.State == kueue.CheckStateRetry
+	return evictedByCheck || slices.ContainsFunc(wl.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
+		return check.State == kueue.CheckStateRetry || check.State == kueue.CheckStateRejected ||
+			check.RequeueAfterSeconds != nil || ptr.Deref(check.RetryCount, 0) > 0
+	})
+}
+
+// resetChecksForEviction sets the checks to Pending as the eviction of the
+// workload asks for. A delay that a check asked for holds whatever the reason of
+// the eviction, and when a check is that reason, the controllers of all may
+// speak until the workload is requeued: these states are left alone.
+func resetChecksForEviction(wl *kueue.Workload, now time.Time) {
+	if !features.Enabled(features.ACRequeueAfter) {
+		resetChecksOnEviction(wl, now)
+		return
+	}
+	before := slices.Clone(wl.Status.AdmissionChecks)
+	resetChecksOnEviction(wl, now)
+	_, evictedByCheck := IsEvictedByAdmissionCheck(wl)
+	for i, check := range before {
+		switch {
+		case IsEvictedByDeactivation(wl):
+		case evictedByCheck || check.State == kueue.CheckStateRetry:
+			wl.Status.AdmissionChecks[i] = check
+		case check.State == kueue.CheckStateReady && check.RetryCount != nil:
+			wl.Status.AdmissionChecks[i].RetryCount = ptr.To[int32](0)
+		}
+	}
+}
+
+// resetRetryCounts makes the checks of a workload that becomes admitted count
+// from zero again.
+func resetRetryCounts(wl *kueue.Workload, admitted metav1.ConditionStatus) {
+	if admitted != metav1.ConditionTrue || !features.Enabled(features.ACRequeueAfter) {
+		return
+	}
+	for i := range wl.Status.AdmissionChecks {
+		if check := &wl.Status.AdmissionChecks[i]; check.RetryCount != nil {
+			check.RetryCount = ptr.To[int32](0)
+		}
+	}
+}
+
+// withoutRetryFields returns the check as Kueue applies it. What Kueue applies
+// it owns: a delay would outlive its removal by the check's controller. A count
+// is only ever applied to reset it.
+func withoutRetryFields(check kueue.AdmissionCheckState) kueue.AdmissionCheckState {
+	check.RequeueAfterSeconds = nil
+	if ptr.Deref(check.RetryCount, 0) != 0 {
+		check.RetryCount = nil
+	}
+	return check
 }

@@ -17,6 +17,8 @@ limitations under the License.
 package workload
 
 import (
+	"context"
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -28,9 +30,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
+	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
 )
 
@@ -105,12 +110,14 @@ func TestPlanRetry(t *testing.T) {
 		msgA         = "Admission check(s) a asked for a retry"
 		msgNone      = "No admission check asks for a retry any more"
 		msgBackoff60 = "Backoff of the workload, waiting until 2026-02-06T10:01:00Z"
+		msgThenA     = "; retry of admission check(s) a after it"
 	)
 	cases := map[string]struct {
-		workload    *kueue.Workload
-		notRequired sets.Set[kueue.AdmissionCheckReference]
-		now         float64
-		want        RetryPlan
+		workload         *kueue.Workload
+		notRequired      sets.Set[kueue.AdmissionCheckReference]
+		podsReadyBackoff time.Duration
+		now              float64
+		want             RetryPlan
 	}{
 		"no checks": {
 			workload: reserved().Obj(),
@@ -176,7 +183,7 @@ func TestPlanRetry(t *testing.T) {
 		"a backoff that was recorded with the Retry holds": {
 			workload: reserved().RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(at(60)))).
 				AdmissionChecks(checkAt("a", kueue.CheckStateRetry, 0)).Obj(),
-			want: RetryPlan{Action: RetryEvict, EvictedAt: at(0), Deadline: at(60), Message: msgBackoff60},
+			want: RetryPlan{Action: RetryEvict, EvictedAt: at(0), Deadline: at(60), Message: msgBackoff60 + msgThenA},
 		},
 
 		"evicted, quota held: nothing new": {
@@ -206,7 +213,18 @@ func TestPlanRetry(t *testing.T) {
 		"preempted, quota held, a check asks for a delay: recorded": {
 			workload: evictedAt(reserved(), kueue.WorkloadEvictedByPreemption, "", 0).AdmissionChecks(retryAt("a", 5, 60)).Obj(),
 			now:      6,
-			want:     RetryPlan{Action: RetryRecord, Deadline: at(65), Message: msgA + ", waiting until 2026-02-06T10:01:05Z"},
+			want:     RetryPlan{Action: RetryRecord, EvictedAt: at(0), Deadline: at(65), Message: msgA + ", waiting until 2026-02-06T10:01:05Z"},
+		},
+		"preempted, quota held, a time is recorded but no check asks for a delay any more": {
+			workload: evictedAt(reserved(), kueue.WorkloadEvictedByPreemption, "", 0).
+				RequeueState(nil, ptr.To(metav1.NewTime(at(60)))).AdmissionChecks(checkAt("a", kueue.CheckStateRetry, 5)).Obj(),
+			now:  6,
+			want: RetryPlan{Action: RetryRecord, EvictedAt: at(0), Deadline: at(0), Message: msgA},
+		},
+		"preempted, quota held, a re-sent transition time": {
+			workload: evictedAt(reserved(), kueue.WorkloadEvictedByPreemption, "", 0).AdmissionChecks(retryAt("a", -3600, 60)).Obj(),
+			now:      6,
+			want:     RetryPlan{Action: RetryRecord, EvictedAt: at(0), Deadline: at(60), Message: msgA + ", waiting until 2026-02-06T10:01:00Z"},
 		},
 		"preempted, quota held, no check in Retry": {
 			workload: evictedAt(reserved(), kueue.WorkloadEvictedByPreemption, "", 0).AdmissionChecks(checkAt("a", kueue.CheckStatePending, 5)).Obj(),
@@ -294,7 +312,7 @@ func TestPlanRetry(t *testing.T) {
 				RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(at(60)))).
 				AdmissionChecks(retryAt("a", 0, 10)).Obj(),
 			now:  10,
-			want: RetryPlan{Action: RetryWait, Deadline: at(60), Message: msgBackoff60},
+			want: RetryPlan{Action: RetryWait, EvictedAt: at(0), Deadline: at(60), Message: msgBackoff60 + msgThenA},
 		},
 		"evicted by PodsReadyTimeout: the delay of a check is longer": {
 			workload: releasedAt(evictedAt(reserved(), kueue.WorkloadEvictedByPodsReadyTimeout, "", 0),
@@ -302,7 +320,39 @@ func TestPlanRetry(t *testing.T) {
 				RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(at(60)))).
 				AdmissionChecks(retryAt("a", 10, 120)).Obj(),
 			now:  10,
-			want: RetryPlan{Action: RetryRecord, Deadline: at(130), Message: msgA + ", waiting until 2026-02-06T10:02:10Z"},
+			want: RetryPlan{Action: RetryRecord, EvictedAt: at(0), Deadline: at(130), Message: msgA + ", waiting until 2026-02-06T10:02:10Z"},
+		},
+		"evicted by PodsReadyTimeout: a longer delay was withdrawn, its backoff is left": {
+			workload: releasedAt(evictedAt(reserved(), kueue.WorkloadEvictedByPodsReadyTimeout, "", 0),
+				metav1.ConditionFalse, kueue.WorkloadEvictedByAdmissionCheck, 1).
+				RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(at(600)))).Obj(),
+			podsReadyBackoff: time.Minute,
+			now:              10,
+			want:             RetryPlan{Action: RetryRecord, EvictedAt: at(0), Deadline: at(60), Message: msgBackoff60},
+		},
+		"evicted by PodsReadyTimeout: the backoff it has recorded counts, not the longest possible": {
+			workload: releasedAt(evictedAt(reserved(), kueue.WorkloadEvictedByPodsReadyTimeout, "", 0),
+				metav1.ConditionFalse, kueue.WorkloadEvictedByPodsReadyTimeout, 1).
+				RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(at(60)))).
+				AdmissionChecks(retryAt("a", 0, 10)).Obj(),
+			podsReadyBackoff: 61 * time.Second,
+			now:              10,
+			want:             RetryPlan{Action: RetryWait, EvictedAt: at(0), Deadline: at(60), Message: msgBackoff60 + msgThenA},
+		},
+		"evicted by PodsReadyTimeout: a longer delay was withdrawn before any message told of it": {
+			workload: releasedAt(evictedAt(reserved(), kueue.WorkloadEvictedByPodsReadyTimeout, "", 0),
+				metav1.ConditionFalse, kueue.WorkloadEvictedByPodsReadyTimeout, 1).
+				RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(at(600)))).Obj(),
+			podsReadyBackoff: time.Minute,
+			now:              10,
+			want:             RetryPlan{Action: RetryRecord, EvictedAt: at(0), Deadline: at(60), Message: msgBackoff60},
+		},
+		"the queue is stopped: a delay was withdrawn": {
+			workload: releasedAt(evictedAt(reserved(), kueue.WorkloadEvictedByClusterQueueStopped, "", 0),
+				metav1.ConditionFalse, kueue.WorkloadEvictedByClusterQueueStopped, 1).
+				RequeueState(nil, ptr.To(metav1.NewTime(at(600)))).Obj(),
+			now:  10,
+			want: RetryPlan{Action: RetryRequeue, EvictedAt: at(0), Deadline: at(0), Message: msgNone},
 		},
 		"preempted and released: the delay of a check holds": {
 			workload: releasedAt(evictedAt(reserved(), kueue.WorkloadEvictedByPreemption, "", 0),
@@ -310,7 +360,7 @@ func TestPlanRetry(t *testing.T) {
 				RequeueState(nil, ptr.To(metav1.NewTime(at(60)))).
 				AdmissionChecks(retryAt("a", 0, 60)).Obj(),
 			now:  2,
-			want: RetryPlan{Action: RetryRecord, Deadline: at(60), Message: msgA + ", waiting until 2026-02-06T10:01:00Z"},
+			want: RetryPlan{Action: RetryRecord, EvictedAt: at(0), Deadline: at(60), Message: msgA + ", waiting until 2026-02-06T10:01:00Z"},
 		},
 
 		"queued: nothing": {
@@ -339,12 +389,41 @@ func TestPlanRetry(t *testing.T) {
 				metav1.ConditionFalse, kueue.WorkloadDeactivated, 1).
 				AdmissionChecks(retryAt("a", 0, 60)).Obj(),
 		},
+		"reactivated after Kueue had deactivated it": {
+			workload: releasedAt(evictedAt(reserved(), "DeactivatedDueToAdmissionCheck", "", 0),
+				metav1.ConditionFalse, "DeactivatedDueToAdmissionCheck", 1).
+				AdmissionChecks(checkAt("a", kueue.CheckStatePending, 1)).Obj(),
+			want: RetryPlan{Action: RetryReactivate},
+		},
+		"deactivated while waiting": {
+			workload: waiting(0, 60).Active(false).AdmissionChecks(retryAt("a", 0, 60)).Obj(),
+			want:     RetryPlan{Action: RetryForget},
+		},
+		"deactivated, a count is left": {
+			workload: evictedAt(reserved(), kueue.WorkloadDeactivated, "", 0).Active(false).
+				AdmissionChecks(withRetryCount(checkAt("a", kueue.CheckStatePending, 0), 1)).Obj(),
+			want: RetryPlan{Action: RetryForget},
+		},
+		"deactivated, a check still writes": {
+			workload: evictedAt(reserved(), kueue.WorkloadDeactivated, "", 0).Active(false).AdmissionChecks(retryAt("a", 0, 60)).Obj(),
+			want:     RetryPlan{Action: RetryForget},
+		},
+		"deactivated, nothing left": {
+			workload: evictedAt(reserved(), kueue.WorkloadDeactivated, "", 0).Active(false).AdmissionChecks(checkAt("a", kueue.CheckStatePending, 0)).Obj(),
+		},
+		"deactivated, not evicted yet": {
+			workload: reserved().Active(false).AdmissionChecks(retryAt("a", 0, 60)).Obj(),
+		},
+		"about to be deactivated": {
+			workload: reserved().Condition(conditionAt(kueue.WorkloadDeactivationTarget, metav1.ConditionTrue, "Test", "", 0)).
+				AdmissionChecks(retryAt("a", 0, 60)).Obj(),
+		},
 		"the queue is stopped: a delay holds": {
 			workload: releasedAt(evictedAt(reserved(), kueue.WorkloadEvictedByClusterQueueStopped, "", 0),
 				metav1.ConditionFalse, kueue.WorkloadEvictedByClusterQueueStopped, 1).
 				AdmissionChecks(retryAt("a", 0, 60)).Obj(),
 			now:  2,
-			want: RetryPlan{Action: RetryRecord, Deadline: at(60), Message: msgA + ", waiting until 2026-02-06T10:01:00Z"},
+			want: RetryPlan{Action: RetryRecord, EvictedAt: at(0), Deadline: at(60), Message: msgA + ", waiting until 2026-02-06T10:01:00Z"},
 		},
 		"the queue is stopped: no check in Retry": {
 			workload: releasedAt(evictedAt(reserved(), kueue.WorkloadEvictedByClusterQueueStopped, "", 0),
@@ -355,8 +434,11 @@ func TestPlanRetry(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			before := tc.workload.DeepCopy()
-			isRequired := func(name kueue.AdmissionCheckReference) bool { return !tc.notRequired.Has(name) }
-			got := PlanRetry(tc.workload, isRequired, at(tc.now))
+			got := PlanRetry(tc.workload, RetryContext{
+				Now:              at(tc.now),
+				IsRequired:       func(name kueue.AdmissionCheckReference) bool { return !tc.notRequired.Has(name) },
+				PodsReadyBackoff: tc.podsReadyBackoff,
+			})
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("Unexpected plan (-want,+got):\n%s", diff)
 			}
@@ -381,16 +463,18 @@ func TestPlanRetryConverges(t *testing.T) {
 		"the queue is stopped":         releasedAt(evictedAt(reserved(), kueue.WorkloadEvictedByClusterQueueStopped, "", 0), metav1.ConditionFalse, kueue.WorkloadEvictedByClusterQueueStopped, 1).AdmissionChecks(retryAt("a", 0, 60)).Obj(),
 		"PodsReadyTimeout with a wait": releasedAt(evictedAt(reserved(), kueue.WorkloadEvictedByPodsReadyTimeout, "", 0), metav1.ConditionFalse, kueue.WorkloadEvictedByPodsReadyTimeout, 1).RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(at(60)))).AdmissionChecks(retryAt("a", 10, 120)).Obj(),
 	}
-	required := func(kueue.AdmissionCheckReference) bool { return true }
+	planAt := func(wl *kueue.Workload, now time.Time) RetryPlan {
+		return PlanRetry(wl, RetryContext{Now: now, IsRequired: func(kueue.AdmissionCheckReference) bool { return true }})
+	}
 	for name, wl := range cases {
 		t.Run(name, func(t *testing.T) {
 			now := at(5.3)
-			plan := PlanRetry(wl, required, now)
+			plan := planAt(wl, now)
 			if plan.Action != RetryRecord && plan.Action != RetryHold {
 				t.Fatalf("Unexpected first action %q", plan.Action)
 			}
 			plan.RecordDeadline(wl)
-			next := PlanRetry(wl, required, now)
+			next := planAt(wl, now)
 			if HasQuotaReservation(wl) {
 				if next.Action != RetryNone {
 					t.Errorf("Unexpected action after the deadline was recorded: %q", next.Action)
@@ -400,15 +484,15 @@ func TestPlanRetryConverges(t *testing.T) {
 			if next.Action != RetryWait || !next.Deadline.Equal(plan.Deadline) {
 				t.Errorf("Unexpected plan after the deadline was recorded: %v, want to wait until %s", next, plan.Deadline)
 			}
-			if early := PlanRetry(wl, required, plan.Deadline.Add(-time.Nanosecond)); early.Action != RetryWait {
+			if early := planAt(wl, plan.Deadline.Add(-time.Nanosecond)); early.Action != RetryWait {
 				t.Errorf("Unexpected action before the deadline: %q", early.Action)
 			}
-			due := PlanRetry(wl, required, plan.Deadline)
+			due := planAt(wl, plan.Deadline)
 			if due.Action != RetryRequeue {
 				t.Fatalf("Unexpected action at the deadline: %q", due.Action)
 			}
 			due.Requeue(wl, plan.Deadline)
-			if after := PlanRetry(wl, required, plan.Deadline); after.Action != RetryNone {
+			if after := planAt(wl, plan.Deadline); after.Action != RetryNone {
 				t.Errorf("Unexpected action after the requeue: %q", after.Action)
 			}
 		})
@@ -430,13 +514,14 @@ func TestRetryPlanRequeue(t *testing.T) {
 		wantRequeueState *kueue.RequeueState
 		wantRequeued     metav1.ConditionStatus
 	}{
-		"counts those in Retry, resets all, clears the delays": {
+		"counts those in Retry, those that succeeded from zero; resets all, clears the delays": {
 			workload: waiting(0, 60).AdmissionChecks(
 				retryAt("first", 0, 60),
 				withRetryCount(retryAt("again", 0, 60), 3),
 				checkAt("no-delay", kueue.CheckStateRetry, 0),
 				withRetryCount(checkAt("largest", kueue.CheckStateRetry, 0), math.MaxInt32),
 				withUpdates,
+				withRetryCount(checkAt("ready-again", kueue.CheckStateReady, 0), 3),
 				withRetryCount(checkAt("pending", kueue.CheckStatePending, 0), 1),
 			).Obj(),
 			wantChecks: []kueue.AdmissionCheckState{
@@ -445,6 +530,7 @@ func TestRetryPlanRequeue(t *testing.T) {
 				withRetryCount(pendingAfter("no-delay", kueue.CheckStateRetry), 1),
 				withRetryCount(pendingAfter("largest", kueue.CheckStateRetry), math.MaxInt32),
 				pendingAfter("ready", kueue.CheckStateReady),
+				pendingAfter("ready-again", kueue.CheckStateReady),
 				withRetryCount(pendingAfter("pending", kueue.CheckStatePending), 1),
 			},
 			wantRequeued: metav1.ConditionTrue,
@@ -517,11 +603,87 @@ func TestPlanLeftWaiting(t *testing.T) {
 	}
 }
 
-func TestKeepOnEviction(t *testing.T) {
+func TestRetryPlanForget(t *testing.T) {
+	reset := func(name string, state kueue.CheckState) kueue.AdmissionCheckState {
+		check := checkAt(name, kueue.CheckStatePending, 5)
+		check.Message = "Reset to Pending after eviction. Previously: " + string(state)
+		return check
+	}
+	cases := map[string]struct {
+		workload     *utiltestingapi.WorkloadWrapper
+		wantEvicted  string
+		wantRequeued string
+	}{
+		"while waiting": {
+			workload:     waiting(0, 60),
+			wantEvicted:  "Deactivated",
+			wantRequeued: "Deactivated",
+		},
+		"by Kueue, while waiting": {
+			workload: waiting(0, 60).Condition(conditionAt(kueue.WorkloadDeactivationTarget, metav1.ConditionTrue,
+				kueue.WorkloadEvictedByAdmissionCheck, "rejected", 5)),
+			wantEvicted:  "DeactivatedDueToAdmissionCheck",
+			wantRequeued: "DeactivatedDueToAdmissionCheck",
+		},
+		"after a preemption": {
+			workload: releasedAt(evictedAt(reserved(), kueue.WorkloadEvictedByPreemption, "", 0),
+				metav1.ConditionTrue, kueue.WorkloadEvictedByPreemption, 1),
+			wantEvicted:  "Preempted",
+			wantRequeued: "Preempted",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			wl := tc.workload.Active(false).AdmissionChecks(
+				withRetryCount(retryAt("retry", 0, 60), 2),
+				checkAt("rejected", kueue.CheckStateRejected, 0),
+				withRetryCount(checkAt("pending", kueue.CheckStatePending, 0), 1),
+			).Obj()
+			RetryPlan{}.Forget(wl, at(5))
+			wantChecks := []kueue.AdmissionCheckState{
+				reset("retry", kueue.CheckStateRetry), reset("rejected", kueue.CheckStateRejected), checkAt("pending", kueue.CheckStatePending, 0),
+			}
+			if diff := cmp.Diff(wantChecks, wl.Status.AdmissionChecks); diff != "" {
+				t.Errorf("Unexpected checks (-want,+got):\n%s", diff)
+			}
+			if wl.Status.RequeueState != nil {
+				t.Errorf("Unexpected requeueState %v", wl.Status.RequeueState)
+			}
+			if got := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).Reason; got != tc.wantEvicted {
+				t.Errorf("Unexpected reason of Evicted %q, want %q", got, tc.wantEvicted)
+			}
+			if got := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued).Reason; got != tc.wantRequeued {
+				t.Errorf("Unexpected reason of Requeued %q, want %q", got, tc.wantRequeued)
+			}
+			if again := PlanRetry(wl, RetryContext{Now: at(5)}); again.Action != RetryNone {
+				t.Errorf("Unexpected action after everything was forgotten: %q", again.Action)
+			}
+		})
+	}
+}
+
+func TestResetRetryCounts(t *testing.T) {
+	for _, gate := range []bool{false, true} {
+		t.Run(fmt.Sprintf("gate %t", gate), func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, gate)
+			wl := reserved().AdmissionChecks(withRetryCount(checkAt("a", kueue.CheckStateReady, 0), 2), checkAt("b", kueue.CheckStateReady, 0)).Obj()
+			SyncAdmittedCondition(wl, at(5))
+			want := []kueue.AdmissionCheckState{withRetryCount(checkAt("a", kueue.CheckStateReady, 0), 2), checkAt("b", kueue.CheckStateReady, 0)}
+			if gate {
+				want[0].RetryCount = ptr.To[int32](0)
+			}
+			if diff := cmp.Diff(want, wl.Status.AdmissionChecks); diff != "" {
+				t.Errorf("Unexpected checks on admission (-want,+got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestResetChecksForEviction(t *testing.T) {
 	states := []kueue.AdmissionCheckState{
 		retryAt("retry", 0, 60),
-		checkAt("ready", kueue.CheckStateReady, 0),
-		checkAt("pending", kueue.CheckStatePending, 0),
+		withRetryCount(checkAt("ready", kueue.CheckStateReady, 0), 3),
+		withRetryCount(checkAt("pending", kueue.CheckStatePending, 0), 1),
 	}
 	reset := func(name string, state kueue.CheckState) kueue.AdmissionCheckState {
 		check := checkAt(name, kueue.CheckStatePending, 5)
@@ -542,10 +704,10 @@ func TestKeepOnEviction(t *testing.T) {
 			reason: kueue.WorkloadEvictedByAdmissionCheck,
 			want:   states,
 		},
-		"preempted: the delay is left": {
+		"preempted: the delay is left, and what was Ready counts from zero": {
 			gate:   true,
 			reason: kueue.WorkloadEvictedByPreemption,
-			want:   []kueue.AdmissionCheckState{states[0], reset("ready", kueue.CheckStateReady), states[2]},
+			want:   []kueue.AdmissionCheckState{states[0], withRetryCount(reset("ready", kueue.CheckStateReady), 0), states[2]},
 		},
 		"deactivated: all are reset": {
 			gate:   true,
@@ -570,15 +732,56 @@ func TestKeepOnEviction(t *testing.T) {
 	}
 }
 
-// What Kueue applies it owns: a delay would outlive its removal by the check's
-// controller, and a count from an old copy would undo a newer one.
-func TestApplyLeavesRetryFieldsOut(t *testing.T) {
-	wl := reserved().AdmissionChecks(withRetryCount(retryAt("a", 0, 60), 1)).Obj()
+func TestApplyOfRetryFields(t *testing.T) {
+	wl := reserved().AdmissionChecks(
+		withRetryCount(retryAt("a", 0, 60), 1),
+		withRetryCount(checkAt("b", kueue.CheckStateReady, 0), 0),
+	).Obj()
+	before := wl.DeepCopy()
 	got := PrepareWorkloadPatch(wl, true, testingclock.NewFakeClock(at(0)))
-	if diff := cmp.Diff([]kueue.AdmissionCheckState{checkAt("a", kueue.CheckStateRetry, 0)}, got.Status.AdmissionChecks); diff != "" {
+	want := []kueue.AdmissionCheckState{
+		checkAt("a", kueue.CheckStateRetry, 0),
+		withRetryCount(checkAt("b", kueue.CheckStateReady, 0), 0),
+	}
+	if diff := cmp.Diff(want, got.Status.AdmissionChecks); diff != "" {
 		t.Errorf("Unexpected checks in the apply (-want,+got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]kueue.AdmissionCheckState{withRetryCount(retryAt("a", 0, 60), 1)}, wl.Status.AdmissionChecks); diff != "" {
+	if diff := cmp.Diff(before, wl); diff != "" {
 		t.Errorf("The workload itself changed (-want,+got):\n%s", diff)
+	}
+}
+
+// The scheduler applies a copy of the workload that may be old.
+func TestLooseApplyMustNotUndoChecks(t *testing.T) {
+	cases := map[string]struct {
+		gate       bool
+		checks     []kueue.AdmissionCheckState
+		wantStrict bool
+	}{
+		"gate on":                             {gate: true, checks: []kueue.AdmissionCheckState{checkAt("a", kueue.CheckStatePending, 0)}, wantStrict: true},
+		"gate on, the copy has no checks yet": {gate: true, wantStrict: true},
+		"gate off":                            {checks: []kueue.AdmissionCheckState{checkAt("a", kueue.CheckStatePending, 0)}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, tc.gate)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			strict := false
+			client := utiltesting.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+				SubResourcePatch: func(_ context.Context, _ client.Client, _ string, obj client.Object, _ client.Patch, _ ...client.SubResourcePatchOption) error {
+					strict = obj.GetResourceVersion() == "7"
+					return nil
+				},
+			}).Build()
+			wl := reserved().AdmissionChecks(tc.checks...).ResourceVersion("7").Obj()
+			if err := PatchAdmissionStatus(ctx, client, wl, testingclock.NewFakeClock(at(0)), func() (*kueue.Workload, bool, error) {
+				return wl, true, nil
+			}, WithLooseOnApply()); err != nil {
+				t.Fatalf("Unexpected error: %v", err)
+			}
+			if strict != tc.wantStrict {
+				t.Errorf("Unexpected apply, with a resource version: %v, want %v", strict, tc.wantStrict)
+			}
+		})
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -42,9 +43,6 @@ import (
 // With the gate off it does no more than to requeue the workloads that were
 // waiting when the gate was switched off.
 func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueue.Workload) (bool, ctrl.Result, error) {
-	if !workload.IsActive(wl) || apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget) {
-		return false, ctrl.Result{}, nil
-	}
 	now := r.clock.Now()
 	plan, err := r.planRetry(ctx, wl, now)
 	if err != nil {
@@ -79,12 +77,20 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 		result.RequeueAfter = plan.Deadline.Sub(now)
 	case workload.RetryWait:
 		result.RequeueAfter = plan.Deadline.Sub(now)
-	case workload.RetryRequeue:
-		log.V(3).Info("Workload is requeued after the retry of its admission checks")
+	case workload.RetryReactivate:
+		err = workload.PatchAdmissionStatus(ctx, r.client, wl, r.clock, func() (*kueue.Workload, bool, error) {
+			return wl, workload.SetRequeuedCondition(wl, kueue.WorkloadReactivated, "The workload was reactivated", true), nil
+		})
+	case workload.RetryRequeue, workload.RetryForget:
+		log.V(3).Info("The admission checks of the workload are reset")
 		// Server-side apply cannot remove requeueAfterSeconds, as it belongs to
 		// the field manager of the check's controller.
 		err = clientutil.PatchStatus(ctx, r.client, wl, func() (client.Object, bool, error) {
-			plan.Requeue(wl, now)
+			if plan.Action == workload.RetryForget {
+				plan.Forget(wl, now)
+			} else {
+				plan.Requeue(wl, now)
+			}
 			return wl, true, nil
 		})
 	}
@@ -102,7 +108,26 @@ func (r *WorkloadReconciler) planRetry(ctx context.Context, wl *kueue.Workload, 
 	if err != nil {
 		return workload.RetryPlan{}, err
 	}
-	return workload.PlanRetry(wl, required.Has, now), nil
+	return workload.PlanRetry(wl, workload.RetryContext{
+		Now:              now,
+		IsRequired:       required.Has,
+		PodsReadyBackoff: r.podsReadyBackoff(wl),
+	}), nil
+}
+
+// podsReadyBackoff returns the longest backoff, with its jitter and the fraction
+// of a second that the API drops, that the last eviction by PodsReadyTimeout can
+// have led to. Zero if WaitForPodsReady is off.
+func (r *WorkloadReconciler) podsReadyBackoff(wl *kueue.Workload) time.Duration {
+	if r.waitForPodsReady == nil || wl.Status.RequeueState == nil {
+		return 0
+	}
+	backoff := time.Duration(r.waitForPodsReady.requeuingBackoffBaseSeconds) * time.Second
+	for n := int32(1); n < ptr.Deref(wl.Status.RequeueState.Count, 0) && backoff < r.waitForPodsReady.requeuingBackoffMaxDuration; n++ {
+		backoff *= 2
+	}
+	backoff += backoff / 1000
+	return min(backoff, r.waitForPodsReady.requeuingBackoffMaxDuration) + time.Second
 }
 
 // requiredChecks returns the admission checks that the ClusterQueue asks for:

@@ -132,6 +132,26 @@ func isReleased(wl *kueue.Workload) bool {
 	return workload.IsEvicted(wl) && !workload.HasQuotaReservation(wl)
 }
 
+// isAsNew returns true if retries have left nothing on the workload.
+func isAsNew(wl *kueue.Workload) bool {
+	for _, check := range wl.Status.AdmissionChecks {
+		if check.State != kueue.CheckStatePending || check.RequeueAfterSeconds != nil || check.RetryCount != nil {
+			return false
+		}
+	}
+	return wl.Status.RequeueState == nil
+}
+
+func setActive(key client.ObjectKey, active bool) {
+	ginkgo.GinkgoHelper()
+	gomega.Eventually(func(g gomega.Gomega) {
+		wl := &kueue.Workload{}
+		g.Expect(k8sClient.Get(ctx, key, wl)).To(gomega.Succeed())
+		wl.Spec.Active = ptr.To(active)
+		g.Expect(k8sClient.Update(ctx, wl)).To(gomega.Succeed())
+	}, util.Timeout, util.ShortInterval).Should(gomega.Succeed())
+}
+
 func requeueAtOf(wl *kueue.Workload) time.Time {
 	if wl.Status.RequeueState == nil || wl.Status.RequeueState.RequeueAt == nil {
 		return time.Time{}
@@ -367,6 +387,107 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", ginkgo.Label("featu
 		features.SetFeatureGateDuringTest(ginkgo.GinkgoTB(), features.ACRequeueAfter, false)
 		startManager()
 		expectRetryCycle(released, map[string]int32{checkA.Name: 1})
+	})
+
+	ginkgo.It("Should deactivate a waiting workload that a check rejects, and queue it as new when it is activated again", func() {
+		createQueues(kueue.AdmissionCheckStrategyRule{Name: kueue.AdmissionCheckReference(checkA.Name)}, kueue.AdmissionCheckStrategyRule{Name: kueue.AdmissionCheckReference(checkB.Name)})
+		key = createJob("first")
+		wl = watchWorkload(key)
+		reserve()
+		for _, held := range []bool{true, false} {
+			setCheck(applyCheck, key, kueue.AdmissionCheckReference(checkA.Name), kueue.CheckStateRetry, ptr.To[int32](600))
+			wl.until("released", util.Timeout, isReleased)
+			setCheck(applyCheck, key, kueue.AdmissionCheckReference(checkA.Name), kueue.CheckStatePending, nil)
+			wl.until("reserved again", util.Timeout, workload.HasQuotaReservation)
+			if held {
+				ginkgo.By("rejecting it while it holds quota")
+			} else {
+				ginkgo.By("rejecting it while it waits")
+				setCheck(updateCheck, key, kueue.AdmissionCheckReference(checkA.Name), kueue.CheckStateRetry, ptr.To[int32](600))
+				wl.until("released", util.Timeout, isReleased)
+			}
+			setCheck(applyCheck, key, kueue.AdmissionCheckReference(checkB.Name), kueue.CheckStateRejected, nil)
+			wl.until("deactivated, with nothing left", util.Timeout, func(wl *kueue.Workload) bool {
+				return !workload.IsActive(wl) && isReleased(wl) && isAsNew(wl)
+			})
+
+			ginkgo.By("activating it again")
+			setActive(key, true)
+			wl.until("reserved again", util.Timeout, workload.HasQuotaReservation)
+		}
+	})
+
+	ginkgo.It("Should forget the delay of a workload that is deactivated", func() {
+		createQueues(kueue.AdmissionCheckStrategyRule{Name: kueue.AdmissionCheckReference(checkA.Name)})
+		key = createJob("first")
+		wl = watchWorkload(key)
+		reserve()
+		setCheck(applyCheck, key, kueue.AdmissionCheckReference(checkA.Name), kueue.CheckStateRetry, ptr.To[int32](1))
+		expectRetryCycle(wl.until("released", util.Timeout, isReleased), map[string]int32{checkA.Name: 1})
+		for _, write := range []checkWriter{applyCheck, updateCheck} {
+			setCheck(write, key, kueue.AdmissionCheckReference(checkA.Name), kueue.CheckStateRetry, ptr.To[int32](600))
+			wl.until("released", util.Timeout, isReleased)
+			setActive(key, false)
+			wl.until("deactivated, with nothing left", util.Timeout, func(wl *kueue.Workload) bool {
+				return !workload.IsActive(wl) && isAsNew(wl)
+			})
+			setActive(key, true)
+			wl.until("reserved again", util.Timeout, workload.HasQuotaReservation)
+		}
+	})
+
+	ginkgo.It("Should count from zero after success, without a write of its own", func() {
+		createQueues(kueue.AdmissionCheckStrategyRule{Name: kueue.AdmissionCheckReference(checkA.Name)})
+		key = createJob("first")
+		wl = watchWorkload(key)
+		reserve()
+		setCheck(applyCheck, key, kueue.AdmissionCheckReference(checkA.Name), kueue.CheckStateRetry, ptr.To[int32](1))
+		expectRetryCycle(wl.until("released", util.Timeout, isReleased), map[string]int32{checkA.Name: 1})
+		setCheck(applyCheck, key, kueue.AdmissionCheckReference(checkA.Name), kueue.CheckStateReady, nil)
+		ready := wl.until("ready", util.Timeout, workload.HasAllChecksReady)
+		admitted := wl.until("admitted", util.Timeout, workload.IsAdmitted)
+		gomega.Expect(admitted).To(gomega.Equal(ready + 1))
+		gomega.Expect(ptr.Deref(wl.versions[admitted].Status.AdmissionChecks[0].RetryCount, 0)).To(gomega.BeZero())
+
+		ginkgo.By("retrying the admitted workload")
+		setCheck(applyCheck, key, kueue.AdmissionCheckReference(checkA.Name), kueue.CheckStateRetry, ptr.To[int32](1))
+		expectRetryCycle(wl.until("released", util.Timeout, isReleased), map[string]int32{checkA.Name: 1})
+	})
+
+	ginkgo.It("Should take a queued workload with a late Retry out of the queue", func() {
+		createQueues(kueue.AdmissionCheckStrategyRule{Name: kueue.AdmissionCheckReference(checkA.Name)})
+		holder := createJob("holder")
+		util.ExpectWorkloadsToHaveQuotaReservationByKey(ctx, k8sClient, clusterQueue.Name, holder)
+		key = createJob("first")
+		wl = watchWorkload(key)
+		wl.until("queued, with its check", util.Timeout, func(wl *kueue.Workload) bool { return len(wl.Status.AdmissionChecks) == 1 })
+		setCheck(applyCheck, key, kueue.AdmissionCheckReference(checkA.Name), kueue.CheckStateRetry, ptr.To[int32](3))
+		held := wl.until("held", util.Timeout, func(wl *kueue.Workload) bool { return !requeueAtOf(wl).IsZero() })
+		gomega.Expect(k8sClient.Delete(ctx, testingjob.MakeJob("holder", ns.Name).Obj(), client.PropagationPolicy(metav1.DeletePropagationBackground))).To(gomega.Succeed())
+		gomega.Expect(client.IgnoreNotFound(k8sClient.Delete(ctx, &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Name: holder.Name, Namespace: holder.Namespace}}))).To(gomega.Succeed())
+		expectRetryCycle(held, map[string]int32{checkA.Name: 1})
+	})
+
+	ginkgo.It("Should hold to the delay of a preempted workload", func() {
+		createQueues(kueue.AdmissionCheckStrategyRule{Name: kueue.AdmissionCheckReference(checkA.Name)})
+		key = createJob("first")
+		wl = watchWorkload(key)
+		reserve()
+		start := time.Now()
+		gomega.Eventually(func(g gomega.Gomega) {
+			current := &kueue.Workload{}
+			g.Expect(k8sClient.Get(ctx, key, current)).To(gomega.Succeed())
+			workload.SetEvictedCondition(current, time.Now(), kueue.WorkloadEvictedByPreemption, "by test")
+			current.Status.AdmissionChecks[0].State = kueue.CheckStateRetry
+			current.Status.AdmissionChecks[0].LastTransitionTime = metav1.Now()
+			current.Status.AdmissionChecks[0].RequeueAfterSeconds = ptr.To[int32](3)
+			g.Expect(k8sClient.Status().Update(ctx, current)).To(gomega.Succeed())
+		}, util.Timeout, util.ShortInterval).Should(gomega.Succeed())
+		wl.until("released", util.Timeout, isReleased)
+		wl.until("waiting", util.Timeout, func(wl *kueue.Workload) bool { return !isRequeued(wl) && !requeueAtOf(wl).IsZero() })
+		requeued := wl.until("requeued", util.Timeout, isRequeued)
+		gomega.Expect(wl.seen[requeued]).To(gomega.BeTemporally(">=", start.Truncate(time.Second).Add(3*time.Second)))
+		wl.until("reserved again", util.Timeout, workload.HasQuotaReservation)
 	})
 
 	ginkgo.It("Should ignore the fields with the gate off", func() {
