@@ -34,9 +34,12 @@ KUBE_LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=v1.34.1 -X k8s
 # it, with the reasons.
 GATE_ON_DIR := $(PROJECT)/build/gate-on
 GATE_ON_SKIP := TestReconcile/^workload_with_retry_checks_should_be_evicted_and_checks_should_be_pending
+GATE_ON_GINKGO_SKIP := the workload should get the AdditionalChecks added
 GATE_ON_TESTFLAGS := -overlay $(GATE_ON_DIR)/overlay.json -skip '$(GATE_ON_SKIP)'
 
-INTEGRATION_TARGET ?= ./test/integration/singlecluster/controller/core/... ./test/integration/singlecluster/controller/admissionchecks/...
+# Upstream's suites, which ours join.
+INTEGRATION_TARGET ?= ./test/integration/singlecluster/controller/core ./test/integration/singlecluster/controller/jobs/job
+INTEGRATION_GATE ?= off
 GINKGO_ARGS ?=
 GATE ?= true
 
@@ -169,10 +172,11 @@ dep-crds: fresh-tree
 	rm -f dep-crds/training-operator-crds/kubeflow.org_mpijobs.yaml # conflicts with mpi-operator's
 
 .PHONY: test-integration
-test-integration: fresh-tree envtest dep-crds ## Run envtest suites in the tree (INTEGRATION_TARGET="./test/...", GINKGO_ARGS).
-	$(call say,integration suites: $(INTEGRATION_TARGET) (compiling takes minutes when nothing is cached))
-	@cd $(TREE_DIR) && KUBEBUILDER_ASSETS=$(BIN) PROJECT_DIR=$(TREE_DIR)/ ENVTEST_K8S_VERSION=$(basename $(KUBE_VERSION)) \
-		go run github.com/onsi/ginkgo/v2/ginkgo run --trimpath --output-interceptor-mode=none $(GINKGO_ARGS) $(INTEGRATION_TARGET)
+test-integration: fresh-tree envtest dep-crds ## Run envtest suites in the tree (INTEGRATION_TARGET="./test/...", INTEGRATION_GATE=on, GINKGO_ARGS).
+	$(call say,integration suites, gate $(INTEGRATION_GATE) by default: $(INTEGRATION_TARGET) (compiling takes minutes when nothing is cached))
+	@tools/gate-on.sh $(TREE) $(GATE_ON_DIR)
+	@cd $(TREE_DIR) && GOFLAGS="$(GOFLAGS)$(if $(filter on,$(INTEGRATION_GATE)), -overlay=$(GATE_ON_DIR)/overlay.json)" KUBEBUILDER_ASSETS=$(BIN) PROJECT_DIR=$(TREE_DIR)/ ENVTEST_K8S_VERSION=$(basename $(KUBE_VERSION)) \
+		go run github.com/onsi/ginkgo/v2/ginkgo run --trimpath --output-interceptor-mode=none --keep-going$(if $(filter on,$(INTEGRATION_GATE)), --skip "$(GATE_ON_GINKGO_SKIP)") $(GINKGO_ARGS) $(INTEGRATION_TARGET)
 
 .PHONY: demo
 demo: build envtest ## Show a delayed retry on a real control plane (GATE=false: without the feature).
