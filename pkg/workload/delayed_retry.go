@@ -131,7 +131,8 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 		// The quota is released by the controller of the job.
 		_, evictedByCheck := IsEvictedByAdmissionCheck(wl)
 		plan := newRetryPlan(RetryRecord, wl, retry, evictedAt, rctx)
-		if (len(retry) == 0 && !evictedByCheck) || plan.Deadline.Equal(requeueAt(wl)) {
+		nothingToWaitFor := requeueAt(wl).IsZero() && !rctx.Now.Before(plan.Deadline)
+		if (len(retry) == 0 && !evictedByCheck) || plan.Deadline.Equal(requeueAt(wl)) || nothingToWaitFor {
 			return RetryPlan{}
 		}
 		return plan

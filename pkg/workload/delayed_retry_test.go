@@ -226,6 +226,10 @@ func TestPlanRetry(t *testing.T) {
 			now:      6,
 			want:     RetryPlan{Action: RetryRecord, EvictedAt: at(0), Deadline: at(60), Message: msgA + ", waiting until 2026-02-06T10:01:00Z"},
 		},
+		"preempted, quota held, Retry without a delay: left to the requeue": {
+			workload: evictedAt(reserved(), kueue.WorkloadEvictedByPreemption, "", 0).AdmissionChecks(checkAt("a", kueue.CheckStateRetry, 5)).Obj(),
+			now:      6,
+		},
 		"preempted, quota held, no check in Retry": {
 			workload: evictedAt(reserved(), kueue.WorkloadEvictedByPreemption, "", 0).AdmissionChecks(checkAt("a", kueue.CheckStatePending, 5)).Obj(),
 			now:      6,

@@ -100,13 +100,17 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 	return true, result, nil
 }
 
+// planRetry gathers what the decision depends on.
 func (r *WorkloadReconciler) planRetry(ctx context.Context, wl *kueue.Workload, now time.Time) (workload.RetryPlan, error) {
 	if !features.Enabled(features.ACRequeueAfter) {
 		return workload.PlanLeftWaiting(wl, now), nil
 	}
-	required, err := r.requiredChecks(ctx, wl)
-	if err != nil {
-		return workload.RetryPlan{}, err
+	var required sets.Set[kueue.AdmissionCheckReference]
+	if workload.HasRetryChecks(wl) || workload.HasRejectedChecks(wl) {
+		var err error
+		if required, err = r.requiredChecks(ctx, wl); err != nil {
+			return workload.RetryPlan{}, err
+		}
 	}
 	return workload.PlanRetry(wl, workload.RetryContext{
 		Now:              now,
@@ -130,8 +134,8 @@ func (r *WorkloadReconciler) podsReadyBackoff(wl *kueue.Workload) time.Duration 
 	return min(backoff, r.waitForPodsReady.requeuingBackoffMaxDuration) + time.Second
 }
 
-// requiredChecks returns the admission checks that the ClusterQueue asks for:
-// while the workload has no flavors assigned, on any flavor. Without a
+// requiredChecks returns the admission checks that the ClusterQueue asks for,
+// on any flavor while the workload has no flavors assigned. Without a
 // ClusterQueue these are the checks that the workload has.
 func (r *WorkloadReconciler) requiredChecks(ctx context.Context, wl *kueue.Workload) (sets.Set[kueue.AdmissionCheckReference], error) {
 	if cqName, ok := r.queues.ClusterQueueForWorkload(wl); ok {
