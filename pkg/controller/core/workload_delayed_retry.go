@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -32,6 +33,7 @@ import (
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/util/admissioncheck"
+	"sigs.k8s.io/kueue/pkg/util/api"
 	clientutil "sigs.k8s.io/kueue/pkg/util/client"
 	"sigs.k8s.io/kueue/pkg/workload"
 )
@@ -70,9 +72,12 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 			plan.RecordDeadline(wl)
 			return wl, true, nil
 		})
-		if err == nil && inQueue {
-			// The update event does not take the workload out of the heap.
-			r.queues.DeleteWorkload(wl)
+		if err == nil {
+			r.recorder.Event(wl, corev1.EventTypeNormal, "RequeueDelayed", api.TruncateEventMessage(plan.Message))
+			if inQueue {
+				// The update event does not take the workload out of the heap.
+				r.queues.DeleteWorkload(wl)
+			}
 		}
 		result.RequeueAfter = plan.Deadline.Sub(now)
 	case workload.RetryWait:
@@ -81,23 +86,29 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 		err = workload.PatchAdmissionStatus(ctx, r.client, wl, r.clock, func() (*kueue.Workload, bool, error) {
 			return wl, workload.SetRequeuedCondition(wl, kueue.WorkloadReactivated, "The workload was reactivated", true), nil
 		})
-	case workload.RetryRequeue, workload.RetryForget:
-		log.V(3).Info("The admission checks of the workload are reset")
-		// Server-side apply cannot remove requeueAfterSeconds, as it belongs to
-		// the field manager of the check's controller.
-		err = clientutil.PatchStatus(ctx, r.client, wl, func() (client.Object, bool, error) {
-			if plan.Action == workload.RetryForget {
-				plan.Forget(wl, now)
-			} else {
-				plan.Requeue(wl, now)
-			}
-			return wl, true, nil
-		})
+	case workload.RetryForget:
+		log.V(3).Info("Retries are forgotten, the workload is deactivated")
+		err = r.mergePatchStatus(ctx, wl, func() { plan.Forget(wl, now) })
+	case workload.RetryRequeue:
+		log.V(3).Info("Workload is requeued for the retry of its admission checks")
+		if err = r.mergePatchStatus(ctx, wl, func() { plan.Requeue(wl, now) }); err == nil {
+			r.recorder.Event(wl, corev1.EventTypeNormal, "Requeued", "The workload is requeued for the retry of its admission checks")
+		}
 	}
 	if err != nil {
 		return true, ctrl.Result{}, client.IgnoreNotFound(fmt.Errorf("delayed retry, %s: %w", plan.Action, err))
 	}
 	return true, result, nil
+}
+
+// mergePatchStatus writes what server-side apply cannot: requeueAfterSeconds
+// belongs to the field manager of the check's controller, and only an update or
+// a merge patch removes it.
+func (r *WorkloadReconciler) mergePatchStatus(ctx context.Context, wl *kueue.Workload, update func()) error {
+	return clientutil.PatchStatus(ctx, r.client, wl, func() (client.Object, bool, error) {
+		update()
+		return wl, true, nil
+	})
 }
 
 // planRetry gathers what the decision depends on.

@@ -52,6 +52,7 @@ type retryFixture struct {
 	client     client.Client
 	queues     *qcache.Manager
 	reconciler *WorkloadReconciler
+	recorder   utiltesting.EventRecorder
 	clock      *testingclock.FakeClock
 	key        client.ObjectKey
 	start      time.Time
@@ -83,7 +84,7 @@ func newRetryFixture(t *testing.T, wl *kueue.Workload, start time.Time) *retryFi
 	if err := f.queues.AddLocalQueue(ctx, lq); err != nil {
 		t.Fatalf("Adding the LocalQueue: %v", err)
 	}
-	f.reconciler = NewWorkloadReconciler(f.client, f.queues, cache, &utiltesting.EventRecorder{})
+	f.reconciler = NewWorkloadReconciler(f.client, f.queues, cache, &f.recorder)
 	f.reconciler.clock = f.clock
 	return f
 }
@@ -166,6 +167,18 @@ func (f *retryFixture) expectQueued(wantActive, wantInadmissible int) {
 	}
 }
 
+// expectEvents checks the reasons of all events so far.
+func (f *retryFixture) expectEvents(want ...string) {
+	f.Helper()
+	got := make([]string, 0, len(f.recorder.RecordedEvents))
+	for _, e := range f.recorder.RecordedEvents {
+		got = append(got, e.Reason)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		f.Errorf("Unexpected events (-want,+got):\n%s", diff)
+	}
+}
+
 func (f *retryFixture) expectRequeueAt(wl *kueue.Workload, want time.Duration) {
 	f.Helper()
 	if diff := cmp.Diff(&kueue.RequeueState{RequeueAt: ptr.To(metav1.NewTime(f.start.Add(want)))}, wl.Status.RequeueState); diff != "" {
@@ -218,6 +231,7 @@ func TestReconcileDelayedRetry(t *testing.T) {
 			if !apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadRequeued) || wl.Status.RequeueState != nil {
 				t.Errorf("Unexpected status after the delay: %v", wl.Status)
 			}
+			f.expectEvents("EvictedDueToAdmissionCheck", "RequeueDelayed", "Requeued")
 			for _, check := range wl.Status.AdmissionChecks {
 				if check.State != kueue.CheckStatePending || check.RequeueAfterSeconds != nil || ptr.Deref(check.RetryCount, 0) != 1 {
 					t.Errorf("Unexpected check after the delay: %v", check)
@@ -236,6 +250,7 @@ func TestReconcileDelayedRetry(t *testing.T) {
 		f.expectQueued(0, 1)
 		f.reconcileAt(60*time.Second, 1, 0)
 		f.expectQueued(1, 0)
+		f.expectEvents("RequeueDelayed", "Requeued")
 	})
 
 	t.Run("a write that fails is tried again, and loses nothing", func(t *testing.T) {
