@@ -127,9 +127,9 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 		evictedAt = apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime.Time
 	}
 
+	_, evictedByCheck := IsEvictedByAdmissionCheck(wl)
 	if HasQuotaReservation(wl) {
 		// The quota is released by the controller of the job.
-		_, evictedByCheck := IsEvictedByAdmissionCheck(wl)
 		plan := newRetryPlan(RetryRecord, wl, retry, evictedAt, rctx)
 		nothingToWaitFor := requeueAt(wl).IsZero() && !rctx.Now.Before(plan.Deadline)
 		if (len(retry) == 0 && !evictedByCheck) || plan.Deadline.Equal(requeueAt(wl)) || nothingToWaitFor {
@@ -145,10 +145,11 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 		return RetryPlan{}
 	case !queued && strings.HasPrefix(requeued.Reason, ReasonWithCause(kueue.WorkloadDeactivated, "")):
 		return RetryPlan{Action: RetryReactivate}
-	case len(retry) > 0:
-	case queued && requeueAt(wl).IsZero():
+	case len(retry) > 0 || requeueAt(wl).After(otherBackoff(wl, rctx.PodsReadyBackoff)):
+		// A check asks for a retry, or has asked and left requeueAt.
+	case queued && (requeueAt(wl).IsZero() || !evictedByCheck):
 		return RetryPlan{}
-	case !queued && requeued.Reason != kueue.WorkloadEvictedByAdmissionCheck && !requeueAt(wl).After(otherBackoff(wl, rctx.PodsReadyBackoff)):
+	case !queued && requeued.Reason != kueue.WorkloadEvictedByAdmissionCheck:
 		return RetryPlan{}
 	}
 
@@ -336,6 +337,13 @@ func (p RetryPlan) Requeue(wl *kueue.Workload, now time.Time) {
 	if cond := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadQuotaReserved); cond != nil {
 		cond.Message = message
 	}
+}
+
+// WaitsForRetry returns true if Reconcile has to requeue the workload, which has
+// just lost its quota, after a retry of its checks.
+func WaitsForRetry(wl *kueue.Workload) bool {
+	_, evictedByCheck := IsEvictedByAdmissionCheck(wl)
+	return features.Enabled(features.ACRequeueAfter) && (evictedByCheck || HasRetryChecks(wl))
 }
 
 // RetryEnded returns true if the checks of the workload were set back from

@@ -295,6 +295,13 @@ func TestPlanRetry(t *testing.T) {
 			now:      5,
 			want:     RetryPlan{Action: RetryReject},
 		},
+		"waiting, Requeued not set": {
+			workload: evictedAt(utiltestingapi.MakeWorkload("wl", "ns"), kueue.WorkloadEvictedByAdmissionCheck, msgA, 0).
+				RequeueState(nil, ptr.To(metav1.NewTime(at(60)))).
+				AdmissionChecks(retryAt("a", 0, 60)).Obj(),
+			now:  5,
+			want: RetryPlan{Action: RetryRecord, EvictedAt: at(0), Deadline: at(60), Message: msgA + ", waiting until 2026-02-06T10:01:00Z"},
+		},
 		"waiting since before the gate was on: the backoff is kept": {
 			workload: releasedAt(evictedAt(reserved(), kueue.WorkloadEvictedByAdmissionCheck, "At least one admission check is false", 0),
 				metav1.ConditionFalse, kueue.WorkloadEvictedByAdmissionCheck, 1).
@@ -309,6 +316,12 @@ func TestPlanRetry(t *testing.T) {
 				metav1.ConditionFalse, kueue.WorkloadEvictedByPodsReadyTimeout, 1).
 				RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(at(60)))).Obj(),
 			now: 5,
+		},
+		"evicted by PodsReadyTimeout, Requeued not set: its backoff is left to it": {
+			workload: evictedAt(utiltestingapi.MakeWorkload("wl", "ns"), kueue.WorkloadEvictedByPodsReadyTimeout, "", 0).
+				RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(at(60)))).
+				AdmissionChecks(checkAt("a", kueue.CheckStateReady, 5)).Obj(),
+			now: 60,
 		},
 		"evicted by PodsReadyTimeout: not before its backoff": {
 			workload: releasedAt(evictedAt(reserved(), kueue.WorkloadEvictedByPodsReadyTimeout, "", 0),
