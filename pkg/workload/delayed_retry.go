@@ -145,8 +145,8 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 		return RetryPlan{}
 	case !queued && strings.HasPrefix(requeued.Reason, ReasonWithCause(kueue.WorkloadDeactivated, "")):
 		return RetryPlan{Action: RetryReactivate}
-	case len(retry) > 0 || requeueAt(wl).After(otherBackoff(wl, rctx.PodsReadyBackoff)):
-		// A check asks for a retry, or has asked and left requeueAt.
+	case len(retry) > 0 || requeueAt(wl).After(otherBackoff(wl, rctx.PodsReadyBackoff)) || (!queued && hasDelay(wl.Status.AdmissionChecks)):
+		// A check asks for a retry, or has asked and left a trace.
 	case queued && (requeueAt(wl).IsZero() || !evictedByCheck):
 		return RetryPlan{}
 	case !queued && requeued.Reason != kueue.WorkloadEvictedByAdmissionCheck:
@@ -155,7 +155,7 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 
 	if queued && requeueAt(wl).IsZero() {
 		plan := newRetryPlan(RetryHold, wl, retry, retryStart(retry, rctx.Now), rctx)
-		if !hasDelay(retry) || !rctx.Now.Before(plan.Deadline) {
+		if !rctx.Now.Before(plan.Deadline) {
 			plan.Action = RetryRequeue
 		}
 		return plan
@@ -296,7 +296,8 @@ func (p RetryPlan) RecordDeadline(wl *kueue.Workload) {
 		cond.Message = api.TruncateConditionMessage(p.Message)
 	}
 	if cond := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued); cond == nil ||
-		cond.Status == metav1.ConditionTrue || cond.Reason == kueue.WorkloadEvictedByAdmissionCheck {
+		cond.Status == metav1.ConditionTrue ||
+		cond.Reason == kueue.WorkloadEvictedByAdmissionCheck || cond.Reason == kueue.WorkloadEvictedByPodsReadyTimeout {
 		SetRequeuedCondition(wl, kueue.WorkloadEvictedByAdmissionCheck, p.Message, false)
 	}
 }

@@ -356,6 +356,18 @@ func TestPlanRetry(t *testing.T) {
 			now:              10,
 			want:             RetryPlan{Action: RetryWait, EvictedAt: at(0), Deadline: at(60), Message: msgBackoff60 + msgThenA},
 		},
+		"evicted by PodsReadyTimeout: a shorter delay was withdrawn and left in the check": {
+			workload: releasedAt(evictedAt(reserved(), kueue.WorkloadEvictedByPodsReadyTimeout, "", 0),
+				metav1.ConditionFalse, kueue.WorkloadEvictedByPodsReadyTimeout, 1).
+				RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(at(60)))).
+				AdmissionChecks(func() kueue.AdmissionCheckState {
+					check := retryAt("a", 5, 10)
+					check.State = kueue.CheckStateReady
+					return check
+				}()).Obj(),
+			now:  60,
+			want: RetryPlan{Action: RetryRequeue, EvictedAt: at(0), Deadline: at(60), Message: msgBackoff60},
+		},
 		"evicted by PodsReadyTimeout: a longer delay was withdrawn before any message told of it": {
 			workload: releasedAt(evictedAt(reserved(), kueue.WorkloadEvictedByPodsReadyTimeout, "", 0),
 				metav1.ConditionFalse, kueue.WorkloadEvictedByPodsReadyTimeout, 1).
@@ -392,6 +404,10 @@ func TestPlanRetry(t *testing.T) {
 			workload: requeuedWorkload().AdmissionChecks(checkAt("a", kueue.CheckStateRetry, 0)).Obj(),
 			now:      0.5,
 			want:     RetryPlan{Action: RetryRequeue, EvictedAt: at(0.5), Deadline: at(0), Message: msgA},
+		},
+		"queued: zero seconds after a transition time that is ahead": {
+			workload: requeuedWorkload().AdmissionChecks(retryAt("a", 6, 0)).Obj(),
+			want:     RetryPlan{Action: RetryHold, EvictedAt: at(0), Deadline: at(6), Message: msgA + ", waiting until 2026-02-06T10:00:06Z"},
 		},
 		"queued, never evicted": {
 			workload: utiltestingapi.MakeWorkload("wl", "ns").AdmissionChecks(retryAt("a", 0, 60)).Obj(),

@@ -18,9 +18,11 @@ package queue
 
 import (
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testingclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
@@ -56,6 +58,57 @@ func TestPushOrUpdateAfterRetry(t *testing.T) {
 			cq.PushOrUpdate(workload.NewInfo(wl(tc.newState)))
 			if active := cq.pendingActive() == 1; active != tc.wantActive {
 				t.Errorf("Unexpected place of the workload, active: %v, want %v", active, tc.wantActive)
+			}
+		})
+	}
+}
+
+// A manager that starts, and a LocalQueue that is created again, add all
+// workloads of the queue, those that wait among them.
+func TestAddFromLocalQueueWhileWaiting(t *testing.T) {
+	now := time.Now().Truncate(time.Second)
+	requeueAt := func(after time.Duration) *metav1.Time { return ptr.To(metav1.NewTime(now.Add(after))) }
+	base := utiltestingapi.MakeWorkload("wl", defaultNamespace)
+	cases := map[string]struct {
+		gate       bool
+		workload   *kueue.Workload
+		wantActive bool
+	}{
+		"not waiting": {
+			gate:       true,
+			workload:   base.Clone().Obj(),
+			wantActive: true,
+		},
+		"deadline ahead": {
+			gate:     true,
+			workload: base.Clone().RequeueState(nil, requeueAt(time.Second)).Obj(),
+		},
+		"deadline over, not requeued yet": {
+			gate: true,
+			workload: base.Clone().RequeueState(nil, requeueAt(-time.Second)).
+				Condition(metav1.Condition{Type: kueue.WorkloadRequeued, Status: metav1.ConditionFalse, Reason: kueue.WorkloadEvictedByAdmissionCheck}).Obj(),
+		},
+		"deadline ahead, gate off: as upstream": {
+			workload:   base.Clone().RequeueState(nil, requeueAt(time.Second)).Obj(),
+			wantActive: true,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, tc.gate)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			cq := newClusterQueueImpl(ctx, nil, defaultOrdering, testingclock.NewFakeClock(now), nil, false, nil, nil)
+			lq := newLocalQueue(utiltestingapi.MakeLocalQueue("lq", defaultNamespace).Obj())
+			lq.AddOrUpdate(workload.NewInfo(tc.workload))
+			if added := cq.AddFromLocalQueue(lq); added != tc.wantActive {
+				t.Errorf("Unexpected result %v, want %v", added, tc.wantActive)
+			}
+			wantInadmissible := 1
+			if tc.wantActive {
+				wantInadmissible = 0
+			}
+			if active, inadmissible := cq.Pending(); active+inadmissible != 1 || inadmissible != wantInadmissible {
+				t.Errorf("Unexpected place of the workload: %d active, %d inadmissible", active, inadmissible)
 			}
 		})
 	}

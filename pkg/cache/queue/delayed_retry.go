@@ -1,0 +1,33 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package queue
+
+import (
+	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/workload"
+)
+
+// keepWaiting puts a workload that has to wait for its deadline among the
+// inadmissible ones, and returns whether it did. All workloads of a LocalQueue
+// are added anew when the manager starts, or the queue is created again.
+func (c *ClusterQueue) keepWaiting(wInfo *workload.Info) bool {
+	if !features.Enabled(features.ACRequeueAfter) || c.backoffWaitingTimeExpired(wInfo) {
+		return false
+	}
+	c.inadmissibleWorkloads[workload.Key(wInfo.Obj)] = wInfo
+	return true
+}
