@@ -149,7 +149,7 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 		// A check asks for a retry, or has asked and left a trace.
 	case queued && (requeueAt(wl).IsZero() || !evictedByCheck):
 		return RetryPlan{}
-	case !queued && requeued.Reason != kueue.WorkloadEvictedByAdmissionCheck:
+	case !queued && (requeued.Reason != kueue.WorkloadEvictedByAdmissionCheck || !IsEvicted(wl)):
 		return RetryPlan{}
 	}
 

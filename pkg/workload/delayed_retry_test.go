@@ -295,6 +295,12 @@ func TestPlanRetry(t *testing.T) {
 			now:      5,
 			want:     RetryPlan{Action: RetryReject},
 		},
+		"not evicted, not requeued: left to what has set it": {
+			workload: utiltestingapi.MakeWorkload("wl", "ns").
+				Condition(conditionAt(kueue.WorkloadRequeued, metav1.ConditionFalse, kueue.WorkloadEvictedByAdmissionCheck, "", 0)).
+				RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(at(60)))).Obj(),
+			now: 60,
+		},
 		"waiting, Requeued not set": {
 			workload: evictedAt(utiltestingapi.MakeWorkload("wl", "ns"), kueue.WorkloadEvictedByAdmissionCheck, msgA, 0).
 				RequeueState(nil, ptr.To(metav1.NewTime(at(60)))).
