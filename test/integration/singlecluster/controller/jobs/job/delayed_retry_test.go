@@ -181,6 +181,10 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", ginkgo.Label("featu
 		return client.ObjectKey{Namespace: ns.Name, Name: workloadjob.GetWorkloadNameForJob(job.Name, job.UID)}
 	}
 
+	ruleFor := func(check *kueue.AdmissionCheck, onFlavors ...kueue.ResourceFlavorReference) kueue.AdmissionCheckStrategyRule {
+		return *utiltestingapi.MakeAdmissionCheckStrategyRule(kueue.AdmissionCheckReference(check.Name), onFlavors...).Obj()
+	}
+
 	// createQueues makes room for one job at a time.
 	createQueues := func(checks ...kueue.AdmissionCheckStrategyRule) {
 		ginkgo.GinkgoHelper()
@@ -260,7 +264,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", ginkgo.Label("featu
 		for _, mergePatch := range []bool{false, true} {
 			ginkgo.It(fmt.Sprintf("Should release the quota at once and wait, the check written by %s, with WorkloadRequestUseMergePatch=%v", name, mergePatch), func() {
 				features.SetFeatureGateDuringTest(ginkgo.GinkgoTB(), features.WorkloadRequestUseMergePatch, mergePatch)
-				createQueues(kueue.AdmissionCheckStrategyRule{Name: kueue.AdmissionCheckReference(checkA.Name)}, kueue.AdmissionCheckStrategyRule{Name: kueue.AdmissionCheckReference(checkB.Name)})
+				createQueues(ruleFor(checkA), ruleFor(checkB))
 				key = createJob("first")
 				wl = watchWorkload(key)
 				reserve()
@@ -299,7 +303,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", ginkgo.Label("featu
 	}
 
 	ginkgo.It("Should follow the longest delay, whoever speaks last, and count each check", func() {
-		createQueues(kueue.AdmissionCheckStrategyRule{Name: kueue.AdmissionCheckReference(checkA.Name)}, kueue.AdmissionCheckStrategyRule{Name: kueue.AdmissionCheckReference(checkB.Name)})
+		createQueues(ruleFor(checkA), ruleFor(checkB))
 		key = createJob("first")
 		wl = watchWorkload(key)
 		reserve()
@@ -329,7 +333,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", ginkgo.Label("featu
 	})
 
 	ginkgo.It("Should requeue at once when the Retry is withdrawn or the check not required any more", func() {
-		createQueues(kueue.AdmissionCheckStrategyRule{Name: kueue.AdmissionCheckReference(checkA.Name)}, kueue.AdmissionCheckStrategyRule{Name: kueue.AdmissionCheckReference(checkB.Name)})
+		createQueues(ruleFor(checkA), ruleFor(checkB))
 		key = createJob("first")
 		wl = watchWorkload(key)
 		reserve()
@@ -350,7 +354,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", ginkgo.Label("featu
 	})
 
 	ginkgo.It("Should keep the state, the delay and the count of a check that is bound to a flavor", func() {
-		createQueues(kueue.AdmissionCheckStrategyRule{Name: kueue.AdmissionCheckReference(checkA.Name), OnFlavors: []kueue.ResourceFlavorReference{kueue.ResourceFlavorReference(resourceFlavor.Name)}})
+		createQueues(ruleFor(checkA, kueue.ResourceFlavorReference(resourceFlavor.Name)))
 		key = createJob("first")
 		wl = watchWorkload(key)
 		reserve()
@@ -365,7 +369,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", ginkgo.Label("featu
 	})
 
 	ginkgo.It("Should wait as long when the manager restarts in the middle of the delay", func() {
-		createQueues(kueue.AdmissionCheckStrategyRule{Name: kueue.AdmissionCheckReference(checkA.Name)})
+		createQueues(ruleFor(checkA))
 		key = createJob("first")
 		wl = watchWorkload(key)
 		reserve()
@@ -377,7 +381,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", ginkgo.Label("featu
 	})
 
 	ginkgo.It("Should requeue at the time recorded when the gate is switched off", func() {
-		createQueues(kueue.AdmissionCheckStrategyRule{Name: kueue.AdmissionCheckReference(checkA.Name)})
+		createQueues(ruleFor(checkA))
 		key = createJob("first")
 		wl = watchWorkload(key)
 		reserve()
@@ -390,7 +394,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", ginkgo.Label("featu
 	})
 
 	ginkgo.It("Should deactivate a waiting workload that a check rejects, and queue it as new when it is activated again", func() {
-		createQueues(kueue.AdmissionCheckStrategyRule{Name: kueue.AdmissionCheckReference(checkA.Name)}, kueue.AdmissionCheckStrategyRule{Name: kueue.AdmissionCheckReference(checkB.Name)})
+		createQueues(ruleFor(checkA), ruleFor(checkB))
 		key = createJob("first")
 		wl = watchWorkload(key)
 		reserve()
@@ -418,7 +422,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", ginkgo.Label("featu
 	})
 
 	ginkgo.It("Should forget the delay of a workload that is deactivated", func() {
-		createQueues(kueue.AdmissionCheckStrategyRule{Name: kueue.AdmissionCheckReference(checkA.Name)})
+		createQueues(ruleFor(checkA))
 		key = createJob("first")
 		wl = watchWorkload(key)
 		reserve()
@@ -437,7 +441,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", ginkgo.Label("featu
 	})
 
 	ginkgo.It("Should count from zero after success, without a write of its own", func() {
-		createQueues(kueue.AdmissionCheckStrategyRule{Name: kueue.AdmissionCheckReference(checkA.Name)})
+		createQueues(ruleFor(checkA))
 		key = createJob("first")
 		wl = watchWorkload(key)
 		reserve()
@@ -455,7 +459,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", ginkgo.Label("featu
 	})
 
 	ginkgo.It("Should take a queued workload with a late Retry out of the queue", func() {
-		createQueues(kueue.AdmissionCheckStrategyRule{Name: kueue.AdmissionCheckReference(checkA.Name)})
+		createQueues(ruleFor(checkA))
 		holder := createJob("holder")
 		util.ExpectWorkloadsToHaveQuotaReservationByKey(ctx, k8sClient, clusterQueue.Name, holder)
 		key = createJob("first")
@@ -469,7 +473,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", ginkgo.Label("featu
 	})
 
 	ginkgo.It("Should hold to the delay of a preempted workload", func() {
-		createQueues(kueue.AdmissionCheckStrategyRule{Name: kueue.AdmissionCheckReference(checkA.Name)})
+		createQueues(ruleFor(checkA))
 		key = createJob("first")
 		wl = watchWorkload(key)
 		reserve()
@@ -492,7 +496,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", ginkgo.Label("featu
 
 	ginkgo.It("Should ignore the fields with the gate off", func() {
 		features.SetFeatureGateDuringTest(ginkgo.GinkgoTB(), features.ACRequeueAfter, false)
-		createQueues(kueue.AdmissionCheckStrategyRule{Name: kueue.AdmissionCheckReference(checkA.Name)})
+		createQueues(ruleFor(checkA))
 		key = createJob("first")
 		wl = watchWorkload(key)
 		reserve()
@@ -509,7 +513,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", ginkgo.Label("featu
 	})
 
 	ginkgo.It("Should refuse bad values, naming the field", func() {
-		createQueues(kueue.AdmissionCheckStrategyRule{Name: kueue.AdmissionCheckReference(checkA.Name)})
+		createQueues(ruleFor(checkA))
 		key = createJob("first")
 		wl = watchWorkload(key)
 		reserve()
