@@ -38,6 +38,12 @@ import (
 // requeueAt was derived from the checks, and so may move back with them.
 const retryMessagePrefix = "Admission check(s) "
 
+// backoffMessagePrefix starts the message if a longer backoff keeps it waiting.
+const backoffMessagePrefix = "Backoff of the workload, "
+
+// noRetryMessage is the message when all checks have withdrawn their Retry.
+const noRetryMessage = "No admission check asks for a retry any more"
+
 // RetryAction is the next step that the admission checks of a workload ask for.
 type RetryAction string
 
@@ -172,12 +178,12 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 }
 
 // PlanLeftWaiting decides what is due, with the gate off, for a workload that
-// was waiting for the retry of its checks when the gate was switched off: it is
-// requeued at the time that was recorded last.
+// was waiting for the retry of its checks when the gate was switched off, which
+// the messages tell: it is requeued at the time that was recorded last.
 func PlanLeftWaiting(wl *kueue.Workload, now time.Time) RetryPlan {
 	plan := RetryPlan{Deadline: requeueAt(wl)}
 	if !IsActive(wl) || apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget) ||
-		HasQuotaReservation(wl) || !HasRetryChecks(wl) || plan.Deadline.IsZero() {
+		HasQuotaReservation(wl) || !IsLeftWaiting(wl) {
 		return plan
 	}
 	plan.Action = RetryRequeue
@@ -185,6 +191,18 @@ func PlanLeftWaiting(wl *kueue.Workload, now time.Time) RetryPlan {
 		plan.Action = RetryWait
 	}
 	return plan
+}
+
+// IsLeftWaiting returns true if the workload has a time to wait for that was
+// recorded with the gate on.
+func IsLeftWaiting(wl *kueue.Workload) bool {
+	return !requeueAt(wl).IsZero() && slices.ContainsFunc(wl.Status.Conditions, tellsOfRetry) &&
+		(HasRetryChecks(wl) || HasRejectedChecks(wl) || apimeta.IsStatusConditionFalse(wl.Status.Conditions, kueue.WorkloadRequeued))
+}
+
+// tellsOfRetry returns true if the message was written with the gate on.
+func tellsOfRetry(cond metav1.Condition) bool {
+	return strings.HasPrefix(cond.Message, retryMessagePrefix) || strings.HasPrefix(cond.Message, backoffMessagePrefix) || cond.Message == noRetryMessage
 }
 
 // newRetryPlan fills in the deadline: the latest of the delays of the checks,
@@ -208,12 +226,12 @@ func newRetryPlan(action RetryAction, wl *kueue.Workload, retry []kueue.Admissio
 	until := plan.Deadline.UTC().Format(time.RFC3339)
 	switch {
 	case backoff.After(deadline):
-		plan.Message = "Backoff of the workload, waiting until " + until
+		plan.Message = backoffMessagePrefix + "waiting until " + until
 		if len(names) > 0 {
 			plan.Message += fmt.Sprintf("; retry of admission check(s) %s after it", stringsutils.Join(names, ","))
 		}
 	case len(names) == 0:
-		plan.Message = "No admission check asks for a retry any more"
+		plan.Message = noRetryMessage
 	case deadline.After(evictedAt):
 		plan.Message = fmt.Sprintf("%s%s asked for a retry, waiting until %s", retryMessagePrefix, stringsutils.Join(names, ","), until)
 	default:

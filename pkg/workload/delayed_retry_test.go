@@ -620,6 +620,11 @@ func TestPlanLeftWaiting(t *testing.T) {
 			now:      60,
 			want:     RetryRequeue,
 		},
+		"rejected since, which is not looked at with the gate off": {
+			workload: waiting(0, 60).AdmissionChecks(checkAt("a", kueue.CheckStateRejected, 5)).Obj(),
+			now:      60,
+			want:     RetryRequeue,
+		},
 		"quota held": {
 			workload: evictedByRetry(0, 60).AdmissionChecks(retryAt("a", 0, 60)).Obj(),
 			now:      60,
@@ -628,9 +633,31 @@ func TestPlanLeftWaiting(t *testing.T) {
 			workload: requeuedWorkload().AdmissionChecks(retryAt("a", 0, 60)).Obj(),
 			now:      60,
 		},
-		"as upstream: a backoff with no check in Retry": {
-			workload: waiting(0, 60).AdmissionChecks(checkAt("a", kueue.CheckStatePending, 0)).Obj(),
+		"as upstream: a late Retry during the backoff of another check": {
+			workload: waiting(0, 60).
+				Condition(conditionAt(kueue.WorkloadEvicted, metav1.ConditionTrue, kueue.WorkloadEvictedByAdmissionCheck, "At least one admission check is false", 0)).
+				Condition(conditionAt(kueue.WorkloadRequeued, metav1.ConditionFalse, kueue.WorkloadEvictedByAdmissionCheck, "At least one admission check is false", 0)).
+				Condition(conditionAt(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, "Pending", "The workload has failed admission checks", 0)).
+				AdmissionChecks(retryAt("a", 0, 60)).Obj(),
+			now: 60,
+		},
+		"withdrawn since": {
+			workload: waiting(0, 60).AdmissionChecks(checkAt("a", kueue.CheckStateReady, 5)).Obj(),
 			now:      60,
+			want:     RetryRequeue,
+		},
+		"withdrawn before, and recorded": {
+			workload: releasedAt(evictedAt(reserved(), kueue.WorkloadEvictedByAdmissionCheck, noRetryMessage, 0),
+				metav1.ConditionFalse, kueue.WorkloadEvictedByAdmissionCheck, 1).RequeueState(nil, ptr.To(metav1.NewTime(at(0)))).
+				AdmissionChecks(checkAt("a", kueue.CheckStateReady, 0)).Obj(),
+			now:  5,
+			want: RetryRequeue,
+		},
+		"as upstream: a backoff with no check in Retry": {
+			workload: releasedAt(evictedAt(reserved(), kueue.WorkloadEvictedByPodsReadyTimeout, "Exceeded the PodsReady timeout", 0),
+				metav1.ConditionFalse, kueue.WorkloadEvictedByPodsReadyTimeout, 1).RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(at(60)))).
+				AdmissionChecks(checkAt("a", kueue.CheckStatePending, 0)).Obj(),
+			now: 60,
 		},
 	}
 	for name, tc := range cases {

@@ -22,12 +22,17 @@ import (
 )
 
 // keepWaiting puts a workload that has to wait for its deadline among the
-// inadmissible ones, and returns whether it did. All workloads of a LocalQueue
-// are added anew when the manager starts, or the queue is created again.
+// inadmissible ones, and returns whether it did. It may be in the heap: all
+// workloads of a LocalQueue are added anew when the manager starts, or the queue
+// is created again; and the scheduler puts back one that it could not reserve
+// quota for, as the cache has it. With the gate off it keeps those that were left
+// waiting.
 func (c *ClusterQueue) keepWaiting(wInfo *workload.Info) bool {
-	if !features.Enabled(features.ACRequeueAfter) || c.backoffWaitingTimeExpired(wInfo) {
+	if (!features.Enabled(features.ACRequeueAfter) && !workload.IsLeftWaiting(wInfo.Obj)) || c.backoffWaitingTimeExpired(wInfo) {
 		return false
 	}
-	c.inadmissibleWorkloads[workload.Key(wInfo.Obj)] = wInfo
+	key := workload.Key(wInfo.Obj)
+	c.heap.Delete(key)
+	c.inadmissibleWorkloads[key] = wInfo
 	return true
 }

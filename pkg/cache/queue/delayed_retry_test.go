@@ -17,6 +17,7 @@ limitations under the License.
 package queue
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -88,6 +89,11 @@ func TestAddFromLocalQueueWhileWaiting(t *testing.T) {
 			workload: base.Clone().RequeueState(nil, requeueAt(-time.Second)).
 				Condition(metav1.Condition{Type: kueue.WorkloadRequeued, Status: metav1.ConditionFalse, Reason: kueue.WorkloadEvictedByAdmissionCheck}).Obj(),
 		},
+		"left waiting when the gate was switched off": {
+			workload: base.Clone().RequeueState(nil, requeueAt(time.Second)).
+				Condition(metav1.Condition{Type: kueue.WorkloadRequeued, Status: metav1.ConditionFalse, Reason: kueue.WorkloadEvictedByAdmissionCheck,
+					Message: "Admission check(s) a asked for a retry"}).Obj(),
+		},
 		"deadline ahead, gate off: as upstream": {
 			workload:   base.Clone().RequeueState(nil, requeueAt(time.Second)).Obj(),
 			wantActive: true,
@@ -108,6 +114,30 @@ func TestAddFromLocalQueueWhileWaiting(t *testing.T) {
 				wantInadmissible = 0
 			}
 			if active, inadmissible := cq.Pending(); active+inadmissible != 1 || inadmissible != wantInadmissible {
+				t.Errorf("Unexpected place of the workload: %d active, %d inadmissible", active, inadmissible)
+			}
+		})
+	}
+}
+
+// The scheduler puts a workload back into the heap that has to wait since, when
+// the cache does not show it yet. The update takes it out.
+func TestPushOrUpdateTakesOutOfTheHeap(t *testing.T) {
+	for _, gate := range []bool{false, true} {
+		t.Run(fmt.Sprintf("gate %t", gate), func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, gate)
+			now := time.Now().Truncate(time.Second)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			cq := newClusterQueueImpl(ctx, nil, defaultOrdering, testingclock.NewFakeClock(now), nil, false, nil, nil)
+			base := utiltestingapi.MakeWorkload("wl", defaultNamespace)
+			cq.PushOrUpdate(workload.NewInfo(base.Clone().Obj()))
+			cq.PushOrUpdate(workload.NewInfo(base.Clone().RequeueState(nil, ptr.To(metav1.NewTime(now.Add(time.Second)))).
+				Condition(metav1.Condition{Type: kueue.WorkloadRequeued, Status: metav1.ConditionFalse, Reason: kueue.WorkloadEvictedByAdmissionCheck}).Obj()))
+			wantActive := 1
+			if gate {
+				wantActive = 0
+			}
+			if active, inadmissible := cq.Pending(); active != wantActive || active+inadmissible != 1 {
 				t.Errorf("Unexpected place of the workload: %d active, %d inadmissible", active, inadmissible)
 			}
 		})

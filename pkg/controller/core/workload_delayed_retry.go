@@ -46,6 +46,15 @@ import (
 // waiting when the gate was switched off.
 func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueue.Workload) (bool, ctrl.Result, error) {
 	now := r.clock.Now()
+	restarted, err := r.isQueueRestarted(ctx, wl)
+	if err != nil {
+		return true, ctrl.Result{}, err
+	}
+	if restarted {
+		// It is the delay now that keeps the workload waiting.
+		wl = wl.DeepCopy()
+		workload.SetRequeuedCondition(wl, kueue.WorkloadClusterQueueRestarted, "The queue was restarted after being stopped", true)
+	}
 	plan, err := r.planRetry(ctx, wl, now)
 	if err != nil {
 		return true, ctrl.Result{}, err
@@ -67,7 +76,7 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 			}))
 	case workload.RetryHold, workload.RetryRecord:
 		log.V(3).Info("Workload has to wait for the retry of its admission checks")
-		inQueue := !apimeta.IsStatusConditionFalse(wl.Status.Conditions, kueue.WorkloadRequeued)
+		inQueue := !restarted && !apimeta.IsStatusConditionFalse(wl.Status.Conditions, kueue.WorkloadRequeued)
 		err = workload.PatchAdmissionStatus(ctx, r.client, wl, r.clock, func() (*kueue.Workload, bool, error) {
 			plan.RecordDeadline(wl)
 			return wl, true, nil
@@ -145,6 +154,23 @@ func (r *WorkloadReconciler) podsReadyBackoff(wl *kueue.Workload) time.Duration 
 	return min(backoff, r.waitForPodsReady.requeuingBackoffMaxDuration) + time.Second
 }
 
+// isQueueRestarted returns true if Requeued is still false because of a stopped
+// queue that runs again.
+func (r *WorkloadReconciler) isQueueRestarted(ctx context.Context, wl *kueue.Workload) (bool, error) {
+	if !features.Enabled(features.ACRequeueAfter) || (!isDisabledRequeuedByLocalQueueStopped(wl) && !isDisabledRequeuedByClusterQueueStopped(wl)) {
+		return false, nil
+	}
+	lq := kueue.LocalQueue{}
+	if err := r.client.Get(ctx, types.NamespacedName{Namespace: wl.Namespace, Name: string(wl.Spec.QueueName)}, &lq); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	cq := kueue.ClusterQueue{}
+	if err := r.client.Get(ctx, types.NamespacedName{Name: string(lq.Spec.ClusterQueue)}, &cq); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return ptr.Deref(lq.Spec.StopPolicy, kueue.None) == kueue.None && ptr.Deref(cq.Spec.StopPolicy, kueue.None) == kueue.None, nil
+}
+
 // requiredChecks returns the admission checks that the ClusterQueue asks for,
 // on any flavor while the workload has no flavors assigned. Without a
 // ClusterQueue these are the checks that the workload has.
@@ -170,11 +196,11 @@ func (r *WorkloadReconciler) requiredChecks(ctx context.Context, wl *kueue.Workl
 	return required, nil
 }
 
-// withReleasedChecks adds the checks of an evicted workload whose flavors are
-// not known any more because its quota was released, so that their states,
-// delays and retry counts are not lost.
+// withReleasedChecks adds the checks of a workload whose flavors are not known
+// any more because its quota was released, so that their states, delays and
+// retry counts are not lost.
 func withReleasedChecks(wl *kueue.Workload, cq *kueue.ClusterQueue, required sets.Set[kueue.AdmissionCheckReference]) sets.Set[kueue.AdmissionCheckReference] {
-	if !features.Enabled(features.ACRequeueAfter) || wl.Status.Admission != nil || !workload.IsEvicted(wl) {
+	if !features.Enabled(features.ACRequeueAfter) || wl.Status.Admission != nil {
 		return required
 	}
 	released := required.Clone()

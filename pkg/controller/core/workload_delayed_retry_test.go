@@ -253,6 +253,48 @@ func TestReconcileDelayedRetry(t *testing.T) {
 		f.expectEvents("RequeueDelayed", "Requeued")
 	})
 
+	for _, restartedAt := range []time.Duration{30 * time.Second, 60 * time.Second} {
+		t.Run(fmt.Sprintf("the queue that has evicted the workload runs again after %s", restartedAt), func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+			f := newRetryFixture(t, retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).AdmissionChecks(pending, ready).Obj(), start)
+			stop := func(policy kueue.StopPolicy) {
+				cq := &kueue.ClusterQueue{}
+				if err := f.client.Get(f.ctx, client.ObjectKey{Name: "cq"}, cq); err != nil {
+					t.Fatalf("Getting the ClusterQueue: %v", err)
+				}
+				cq.Spec.StopPolicy = ptr.To(policy)
+				if err := f.client.Update(f.ctx, cq); err != nil {
+					t.Fatalf("Updating the ClusterQueue: %v", err)
+				}
+			}
+			stop(kueue.HoldAndDrain)
+			f.change(func(wl *kueue.Workload) {
+				workload.SetEvictedCondition(wl, start, kueue.WorkloadEvictedByClusterQueueStopped, "The ClusterQueue is stopped")
+			})
+			f.retry("a", 60)
+			f.expectRequeueAt(f.reconcileAt(0, 1, 60*time.Second), 60*time.Second)
+			f.release()
+			f.reconcileAt(time.Second, 0, 59*time.Second)
+
+			stop(kueue.None)
+			if restartedAt < 60*time.Second {
+				wl := f.reconcileAt(restartedAt, 1, 60*time.Second-restartedAt)
+				f.expectRequeueAt(wl, 60*time.Second)
+				f.expectQueued(0, 1)
+				requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
+				if requeued.Status != metav1.ConditionFalse || requeued.Reason != kueue.WorkloadEvictedByAdmissionCheck {
+					t.Errorf("Unexpected condition while waiting: %v", requeued)
+				}
+				f.reconcileAt(restartedAt, 0, 60*time.Second-restartedAt)
+			}
+			wl := f.reconcileAt(60*time.Second, 1, 0)
+			f.expectQueued(1, 0)
+			if !apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadRequeued) || wl.Status.RequeueState != nil {
+				t.Errorf("Unexpected status after the delay: %v", wl.Status)
+			}
+		})
+	}
+
 	t.Run("a write that fails is tried again, and loses nothing", func(t *testing.T) {
 		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
 		f := newRetryFixture(t, retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).AdmissionChecks(pending, ready).Obj(), start)
@@ -332,9 +374,9 @@ func TestWithReleasedChecks(t *testing.T) {
 		want     sets.Set[kueue.AdmissionCheckReference]
 	}{
 		"gate off":             {workload: evicted.Clone().Obj()},
-		"not evicted":          {gate: true, workload: wl.Clone().Obj()},
 		"quota not released":   {gate: true, workload: evicted.Clone().Admission(&kueue.Admission{}).Obj()},
 		"evicted and released": {gate: true, workload: evicted.Clone().Obj(), want: sets.New[kueue.AdmissionCheckReference]("a")},
+		"quota taken away because the LocalQueue is gone": {gate: true, workload: wl.Clone().Obj(), want: sets.New[kueue.AdmissionCheckReference]("a")},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

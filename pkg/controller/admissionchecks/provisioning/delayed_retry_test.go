@@ -1,0 +1,807 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package provisioning
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	autoscaling "k8s.io/autoscaler/cluster-autoscaler/apis/provisioningrequest/autoscaling.x-k8s.io/v1"
+	testingclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/features"
+	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
+	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
+)
+
+// testRequest is a request for wl and the check; each of the conditions is true.
+func testRequest(check string, attempt int, conditions ...string) autoscaling.ProvisioningRequest {
+	request := autoscaling.ProvisioningRequest{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:       TestNamespace,
+			Name:            fmt.Sprintf("wl-%s-%d", check, attempt),
+			OwnerReferences: []metav1.OwnerReference{{Name: "wl"}},
+		},
+		Spec: autoscaling.ProvisioningRequestSpec{ProvisioningClassName: "class1"},
+	}
+	for _, condition := range conditions {
+		request = *requestWithCondition(&request, condition, metav1.ConditionTrue)
+	}
+	return request
+}
+
+func testCheckState(name kueue.AdmissionCheckReference, state kueue.CheckState, retryCount *int32) kueue.AdmissionCheckState {
+	return kueue.AdmissionCheckState{Name: name, State: state, RetryCount: retryCount}
+}
+
+func TestUpdateForRetry(t *testing.T) {
+	now := time.Date(2026, 11, 21, 10, 0, 0, 1, time.UTC)
+	nextSecond := metav1.NewTime(now.Truncate(time.Second).Add(time.Second))
+	old := metav1.NewTime(now.Add(-time.Hour))
+	strategy := kueue.ProvisioningRequestRetryStrategy{
+		BackoffLimitCount:  ptr.To[int32](3),
+		BackoffBaseSeconds: ptr.To[int32](60),
+		BackoffMaxSeconds:  ptr.To[int32](200),
+	}
+	noRetry := strategy
+	noRetry.BackoffLimitCount = ptr.To[int32](0)
+	base := kueue.AdmissionCheckState{Name: "check1", State: kueue.CheckStatePending, LastTransitionTime: old, Message: "before"}
+	check := func(state kueue.CheckState, retryCount *int32) kueue.AdmissionCheckState {
+		c := base
+		c.State, c.RetryCount = state, retryCount
+		return c
+	}
+	retry := func(retryCount *int32, requeueAfterSeconds int32, message string) *kueue.AdmissionCheckState {
+		c := check(kueue.CheckStateRetry, retryCount)
+		c.LastTransitionTime, c.Message, c.RequeueAfterSeconds = nextSecond, message, &requeueAfterSeconds
+		return &c
+	}
+	rejected := func(retryCount *int32) *kueue.AdmissionCheckState {
+		c := check(kueue.CheckStateRejected, retryCount)
+		c.LastTransitionTime, c.Message = nextSecond, "By test"
+		return &c
+	}
+
+	cases := map[string]struct {
+		check     kueue.AdmissionCheckState
+		condition string
+		attempt   int32
+		offset    int32
+		strategy  kueue.ProvisioningRequestRetryStrategy
+		// want is nil when nothing is to change.
+		want *kueue.AdmissionCheckState
+	}{
+		"first failure": {
+			check:   check(kueue.CheckStatePending, nil),
+			attempt: 1,
+			want:    retry(nil, 60, "Retrying after failure: By test"),
+		},
+		"second failure": {
+			check:   check(kueue.CheckStatePending, ptr.To[int32](1)),
+			attempt: 2,
+			want:    retry(ptr.To[int32](1), 120, "Retrying after failure: By test"),
+		},
+		"last failure that is retried, the backoff at its maximum": {
+			check:   check(kueue.CheckStatePending, ptr.To[int32](2)),
+			attempt: 3,
+			want:    retry(ptr.To[int32](2), 200, "Retrying after failure: By test"),
+		},
+		"one failure more": {
+			check:   check(kueue.CheckStatePending, ptr.To[int32](3)),
+			attempt: 4,
+			want:    rejected(ptr.To[int32](3)),
+		},
+		"never retry": {
+			check:    check(kueue.CheckStatePending, nil),
+			attempt:  1,
+			strategy: noRetry,
+			want:     rejected(nil),
+		},
+		"the booking of a ready check expired": {
+			check:     check(kueue.CheckStateReady, nil),
+			condition: autoscaling.BookingExpired,
+			attempt:   1,
+			want:      retry(nil, 60, "Retrying after booking expired: By test"),
+		},
+		"first failure of a second series": {
+			check:   check(kueue.CheckStatePending, ptr.To[int32](0)),
+			attempt: 4,
+			offset:  3,
+			want:    retry(ptr.To[int32](0), 60, "Retrying after failure: By test"),
+		},
+		"counted": {
+			check:   check(kueue.CheckStatePending, ptr.To[int32](1)),
+			attempt: 1,
+		},
+		"counted, the limit reached": {
+			check:   check(kueue.CheckStatePending, ptr.To[int32](3)),
+			attempt: 3,
+		},
+		"counted, in a second series": {
+			check:   check(kueue.CheckStatePending, ptr.To[int32](1)),
+			attempt: 4,
+			offset:  3,
+		},
+		"request of an older series": {
+			check:   check(kueue.CheckStatePending, nil),
+			attempt: 3,
+			offset:  3,
+		},
+		"asked already": {
+			check:   check(kueue.CheckStateRetry, nil),
+			attempt: 1,
+		},
+		"asked already, never retry by now": {
+			check:    check(kueue.CheckStateRetry, nil),
+			attempt:  1,
+			strategy: noRetry,
+		},
+		"rejected already": {
+			check:   check(kueue.CheckStateRejected, nil),
+			attempt: 1,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if tc.condition == "" {
+				tc.condition = autoscaling.Failed
+			}
+			if tc.strategy.BackoffLimitCount == nil {
+				tc.strategy = strategy
+			}
+			request := testRequest("check1", int(tc.attempt), tc.condition)
+			got := tc.check
+			updated := updateForRetry(&got, &request, tc.attempt, tc.offset, &tc.strategy, now)
+			if updated != (tc.want != nil) {
+				t.Errorf("Unexpected result %v", updated)
+			}
+			if diff := cmp.Diff(ptr.Deref(tc.want, tc.check), got); diff != "" {
+				t.Errorf("Unexpected check state (-want,+got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestBackoffSeconds(t *testing.T) {
+	cases := map[string]struct {
+		retries, base, maximum int32
+		wantMin, wantMax       int32
+	}{
+		"no retry yet":              {retries: 0, base: 60, maximum: 1800, wantMin: 60, wantMax: 60},
+		"one retry":                 {retries: 1, base: 60, maximum: 1800, wantMin: 120, wantMax: 120},
+		"below the maximum":         {retries: 4, base: 60, maximum: 1800, wantMin: 960, wantMax: 960},
+		"at the maximum":            {retries: 5, base: 60, maximum: 1800, wantMin: 1800, wantMax: 1800},
+		"base above the maximum":    {retries: 0, base: 60, maximum: 30, wantMin: 30, wantMax: 30},
+		"no backoff":                {retries: 9, base: 0, maximum: 1800},
+		"no backoff by the maximum": {retries: 9, base: 60, maximum: 0},
+		"jitter":                    {retries: 0, base: 1_000_000, maximum: math.MaxInt32, wantMin: 1_000_000, wantMax: 1_000_100},
+		"largest numbers":           {retries: math.MaxInt32, base: math.MaxInt32, maximum: math.MaxInt32, wantMin: math.MaxInt32, wantMax: math.MaxInt32},
+		"many retries of a short backoff": {
+			retries: math.MaxInt32, base: 1, maximum: math.MaxInt32, wantMin: math.MaxInt32, wantMax: math.MaxInt32,
+		},
+		"negative base":                {retries: 2, base: -60, maximum: 1800},
+		"negative maximum":             {retries: 2, base: 60, maximum: -1},
+		"many retries without backoff": {retries: math.MaxInt32, base: 0, maximum: math.MaxInt32},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			for range 100 {
+				if got := backoffSeconds(tc.retries, tc.base, tc.maximum); got < tc.wantMin || got > tc.wantMax {
+					t.Fatalf("Unexpected backoff %d, want %d to %d", got, tc.wantMin, tc.wantMax)
+				}
+			}
+		})
+	}
+}
+
+func TestPlanAttempts(t *testing.T) {
+	reserved := utiltestingapi.MakeWorkload("wl", TestNamespace).
+		ReserveQuota(utiltestingapi.MakeAdmission("q1").Obj())
+	released := utiltestingapi.MakeWorkload("wl", TestNamespace)
+	pending := func(retryCount *int32) kueue.AdmissionCheckState {
+		return testCheckState("check1", kueue.CheckStatePending, retryCount)
+	}
+	evictedAt := metav1.NewTime(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC))
+	evictedWithGateOff := metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByAdmissionCheck, LastTransitionTime: evictedAt, Message: evictedWithGateOffMessage}
+	reservedAgain := metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionFalse, Reason: "QuotaReserved", LastTransitionTime: evictedAt, Message: "Previously: " + evictedWithGateOffMessage}
+	// failedAt is a request that failed so much later than evictedAt.
+	failedAt := func(attempt int, after time.Duration, conditions ...string) autoscaling.ProvisioningRequest {
+		request := testRequest("check1", attempt, conditions...)
+		for i := range request.Status.Conditions {
+			request.Status.Conditions[i].LastTransitionTime = metav1.NewTime(evictedAt.Add(after))
+		}
+		return request
+	}
+	offset := func(value string) map[string]string {
+		return map[string]string{attemptOffsetsAnnotation: value}
+	}
+
+	cases := map[string]struct {
+		workload *kueue.Workload
+		requests []autoscaling.ProvisioningRequest
+		// deleted: the requests are about to be deleted.
+		deleted     bool
+		wantOffsets attemptOffsets
+		wantCounts  map[kueue.AdmissionCheckReference]int32
+	}{
+		"no request yet": {
+			workload: reserved.Clone().AdmissionChecks(pending(nil)).Obj(),
+		},
+		"first attempt": {
+			workload: reserved.Clone().AdmissionChecks(pending(nil)).Obj(),
+			requests: []autoscaling.ProvisioningRequest{testRequest("check1", 1, autoscaling.Failed)},
+		},
+		"third attempt, two retries": {
+			workload: reserved.Clone().AdmissionChecks(pending(ptr.To[int32](2))).Obj(),
+			requests: []autoscaling.ProvisioningRequest{testRequest("check1", 2), testRequest("check1", 3, autoscaling.Failed)},
+		},
+		"third attempt, counted": {
+			workload: released.Clone().AdmissionChecks(pending(ptr.To[int32](3))).Obj(),
+			requests: []autoscaling.ProvisioningRequest{testRequest("check1", 3, autoscaling.Failed)},
+		},
+		"a success has reset the count": {
+			workload:    reserved.Clone().AdmissionChecks(testCheckState("check1", kueue.CheckStateReady, ptr.To[int32](0))).Obj(),
+			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 3, autoscaling.Provisioned)},
+			wantOffsets: attemptOffsets{"check1": 2},
+		},
+		"a success has reset the count, recorded": {
+			workload:    reserved.Clone().Annotations(offset(`{"check1":2}`)).AdmissionChecks(pending(ptr.To[int32](0))).Obj(),
+			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 3, autoscaling.Provisioned, autoscaling.BookingExpired)},
+			wantOffsets: attemptOffsets{"check1": 2},
+		},
+		"a success has removed the count": {
+			workload:    reserved.Clone().RequeueState(ptr.To[int32](5), nil).AdmissionChecks(pending(nil)).Obj(),
+			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 3, autoscaling.Provisioned)},
+			wantOffsets: attemptOffsets{"check1": 2},
+		},
+		"second series": {
+			workload:    reserved.Clone().Annotations(offset(`{"check1":2}`)).AdmissionChecks(pending(ptr.To[int32](1))).Obj(),
+			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 4)},
+			wantOffsets: attemptOffsets{"check1": 2},
+		},
+		"other checks are left alone": {
+			workload:    reserved.Clone().Annotations(offset(`{"check2":7}`)).AdmissionChecks(pending(ptr.To[int32](0))).Obj(),
+			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 2, autoscaling.Provisioned)},
+			wantOffsets: attemptOffsets{"check1": 1, "check2": 7},
+		},
+		"unreadable annotation": {
+			workload:    reserved.Clone().Annotations(offset(`{"check1":`)).AdmissionChecks(pending(ptr.To[int32](0))).Obj(),
+			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 2, autoscaling.Provisioned)},
+			wantOffsets: attemptOffsets{"check1": 1},
+		},
+		"annotation without an object": {
+			workload:    reserved.Clone().Annotations(offset(`null`)).AdmissionChecks(pending(ptr.To[int32](0))).Obj(),
+			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 2, autoscaling.Provisioned)},
+			wantOffsets: attemptOffsets{"check1": 1},
+		},
+		"annotation with a negative offset": {
+			workload: reserved.Clone().Annotations(offset(`{"check1":-3}`)).AdmissionChecks(pending(nil)).Obj(),
+		},
+		"requests with other names": {
+			workload: reserved.Clone().AdmissionChecks(pending(nil)).Obj(),
+			requests: []autoscaling.ProvisioningRequest{
+				{ObjectMeta: metav1.ObjectMeta{Name: "wl"}},
+				{ObjectMeta: metav1.ObjectMeta{Name: "wl-x"}},
+				{ObjectMeta: metav1.ObjectMeta{Name: "other-check1-9"}},
+				{ObjectMeta: metav1.ObjectMeta{Name: "wl-check1-99999999999"}},
+			},
+		},
+
+		"failed and deleted with its config": {
+			workload:    reserved.Clone().AdmissionChecks(pending(ptr.To[int32](1))).Obj(),
+			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 2, autoscaling.Failed)},
+			deleted:     true,
+			wantOffsets: attemptOffsets{"check1": 1},
+		},
+		"failed and deleted with its config, counted": {
+			workload: reserved.Clone().AdmissionChecks(pending(ptr.To[int32](2))).Obj(),
+			requests: []autoscaling.ProvisioningRequest{testRequest("check1", 2, autoscaling.Failed)},
+			deleted:  true,
+		},
+		"failed and deleted with its config, in Retry": {
+			workload: reserved.Clone().AdmissionChecks(testCheckState("check1", kueue.CheckStateRetry, ptr.To[int32](1))).Obj(),
+			requests: []autoscaling.ProvisioningRequest{testRequest("check1", 2, autoscaling.Failed)},
+			deleted:  true,
+		},
+		"in flight and deleted with its config": {
+			workload: reserved.Clone().AdmissionChecks(pending(ptr.To[int32](1))).Obj(),
+			requests: []autoscaling.ProvisioningRequest{testRequest("check1", 2)},
+			deleted:  true,
+		},
+		"the flavor asks for the check no longer": {
+			workload:    reserved.Clone().Obj(),
+			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 2, autoscaling.Failed)},
+			deleted:     true,
+			wantOffsets: attemptOffsets{"check1": 2},
+		},
+		"the flavor is not known yet": {
+			workload: released.Clone().Obj(),
+			requests: []autoscaling.ProvisioningRequest{testRequest("check1", 2, autoscaling.Failed)},
+		},
+		"deactivated after a failure": {
+			workload:    released.Clone().Active(false).AdmissionChecks(pending(nil)).Obj(),
+			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 2, autoscaling.Failed)},
+			wantOffsets: attemptOffsets{"check1": 2},
+		},
+		"deactivated with a request in flight": {
+			workload:    released.Clone().Active(false).AdmissionChecks(pending(nil)).Obj(),
+			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 2)},
+			wantOffsets: attemptOffsets{"check1": 1},
+		},
+		"deactivated, the count not yet forgotten": {
+			workload: released.Clone().Active(false).AdmissionChecks(testCheckState("check1", kueue.CheckStateRejected, ptr.To[int32](1))).Obj(),
+			requests: []autoscaling.ProvisioningRequest{testRequest("check1", 2, autoscaling.Failed)},
+		},
+		"active again after a failure": {
+			workload:    reserved.Clone().Annotations(offset(`{"check1":2}`)).AdmissionChecks(pending(nil)).Obj(),
+			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 2, autoscaling.Failed)},
+			wantOffsets: attemptOffsets{"check1": 2},
+		},
+
+		"gate switched on, in flight": {
+			workload:   reserved.Clone().RequeueState(ptr.To[int32](2), nil).AdmissionChecks(pending(nil)).Obj(),
+			requests:   []autoscaling.ProvisioningRequest{testRequest("check1", 3)},
+			wantCounts: map[kueue.AdmissionCheckReference]int32{"check1": 2},
+		},
+		"gate switched on, failed in between": {
+			workload:   reserved.Clone().RequeueState(ptr.To[int32](2), nil).AdmissionChecks(pending(nil)).Obj(),
+			requests:   []autoscaling.ProvisioningRequest{testRequest("check1", 3, autoscaling.Failed)},
+			wantCounts: map[kueue.AdmissionCheckReference]int32{"check1": 2},
+		},
+		"gate switched on, in Retry": {
+			workload:   reserved.Clone().RequeueState(ptr.To[int32](3), nil).AdmissionChecks(testCheckState("check1", kueue.CheckStateRetry, nil)).Obj(),
+			requests:   []autoscaling.ProvisioningRequest{testRequest("check1", 3, autoscaling.Failed)},
+			wantCounts: map[kueue.AdmissionCheckReference]int32{"check1": 2},
+		},
+		"gate switched on, waiting": {
+			workload:   released.Clone().Condition(evictedWithGateOff).RequeueState(ptr.To[int32](3), nil).AdmissionChecks(pending(nil)).Obj(),
+			requests:   []autoscaling.ProvisioningRequest{failedAt(3, 0, autoscaling.Failed)},
+			wantCounts: map[kueue.AdmissionCheckReference]int32{"check1": 3},
+		},
+		"gate switched on, waiting after the first failure": {
+			workload:   released.Clone().Condition(evictedWithGateOff).RequeueState(ptr.To[int32](1), nil).AdmissionChecks(pending(nil)).Obj(),
+			requests:   []autoscaling.ProvisioningRequest{failedAt(1, -time.Second, autoscaling.Failed)},
+			wantCounts: map[kueue.AdmissionCheckReference]int32{"check1": 1},
+		},
+		"gate switched on, waiting after a booking expired": {
+			workload:   released.Clone().Condition(evictedWithGateOff).RequeueState(ptr.To[int32](1), nil).AdmissionChecks(pending(nil)).Obj(),
+			requests:   []autoscaling.ProvisioningRequest{failedAt(1, 0, autoscaling.Provisioned, autoscaling.BookingExpired)},
+			wantCounts: map[kueue.AdmissionCheckReference]int32{"check1": 1},
+		},
+		"gate switched on, reserved again": {
+			workload:   reserved.Clone().Condition(reservedAgain).RequeueState(ptr.To[int32](2), nil).AdmissionChecks(pending(nil)).Obj(),
+			requests:   []autoscaling.ProvisioningRequest{failedAt(2, -time.Minute, autoscaling.Failed)},
+			wantCounts: map[kueue.AdmissionCheckReference]int32{"check1": 2},
+		},
+		"gate switched on, reserved again, then failed": {
+			workload: reserved.Clone().Condition(reservedAgain).RequeueState(ptr.To[int32](1), nil).AdmissionChecks(pending(nil)).Obj(),
+			requests: []autoscaling.ProvisioningRequest{failedAt(1, time.Second, autoscaling.Failed)},
+		},
+		"evicted by WaitForPodsReady, failed meanwhile": {
+			workload: released.Clone().RequeueState(ptr.To[int32](1), nil).AdmissionChecks(pending(nil)).
+				Condition(metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByPodsReadyTimeout, LastTransitionTime: evictedAt}).Obj(),
+			requests: []autoscaling.ProvisioningRequest{failedAt(1, 0, autoscaling.Failed)},
+		},
+		"gate switched off and on": {
+			workload:   reserved.Clone().RequeueState(ptr.To[int32](1), nil).AdmissionChecks(pending(ptr.To[int32](2))).Obj(),
+			requests:   []autoscaling.ProvisioningRequest{testRequest("check1", 4)},
+			wantCounts: map[kueue.AdmissionCheckReference]int32{"check1": 3},
+		},
+		"the count of WaitForPodsReady is another one": {
+			workload: reserved.Clone().RequeueState(ptr.To[int32](5), nil).AdmissionChecks(pending(nil)).Obj(),
+			requests: []autoscaling.ProvisioningRequest{testRequest("check1", 1, autoscaling.Failed)},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+			kept := make(map[kueue.AdmissionCheckReference]*autoscaling.ProvisioningRequest)
+			if !tc.deleted && len(tc.requests) > 0 {
+				kept["check1"] = &tc.requests[len(tc.requests)-1]
+			}
+			before := tc.workload.DeepCopy()
+			offsets, counts := planAttempts(tc.workload, tc.requests, kept)
+			if diff := cmp.Diff(tc.wantOffsets, offsets, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("Unexpected offsets (-want,+got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.wantCounts, counts, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("Unexpected counts (-want,+got):\n%s", diff)
+			}
+			if diff := cmp.Diff(before, tc.workload); diff != "" {
+				t.Errorf("The workload was changed (-before,+after):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestReconcileDelayedRetry(t *testing.T) {
+	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	old := metav1.NewTime(now.Add(-time.Hour))
+	admission := utiltestingapi.MakeAdmission("q1").
+		PodSets(utiltestingapi.MakePodSetAssignment(kueue.DefaultPodSetName).Assignment(corev1.ResourceCPU, "flavor", "1").Obj()).
+		Obj()
+	base := utiltestingapi.MakeWorkload("wl", TestNamespace).UID("wl").Request(corev1.ResourceCPU, "1")
+	reserved := base.Clone().ReserveQuota(admission)
+	evicted := base.Clone().Condition(metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByAdmissionCheck})
+	config := utiltestingapi.MakeProvisioningRequestConfig("config1").ProvisioningClass("class1").RetryStrategy(&kueue.ProvisioningRequestRetryStrategy{
+		BackoffLimitCount:  ptr.To[int32](2),
+		BackoffBaseSeconds: ptr.To[int32](60),
+		BackoffMaxSeconds:  ptr.To[int32](1800),
+	})
+	slowConfig := utiltestingapi.MakeProvisioningRequestConfig("config2").ProvisioningClass("class1").RetryStrategy(&kueue.ProvisioningRequestRetryStrategy{
+		BackoffLimitCount:  ptr.To[int32](2),
+		BackoffBaseSeconds: ptr.To[int32](600),
+		BackoffMaxSeconds:  ptr.To[int32](1800),
+	}).Obj()
+	check := func(name kueue.AdmissionCheckReference, state kueue.CheckState, retryCount *int32) kueue.AdmissionCheckState {
+		c := testCheckState(name, state, retryCount)
+		c.LastTransitionTime = old
+		return c
+	}
+	retry := func(name kueue.AdmissionCheckReference, retryCount *int32, requeueAfterSeconds int32, at metav1.Time) kueue.AdmissionCheckState {
+		c := check(name, kueue.CheckStateRetry, retryCount)
+		c.LastTransitionTime, c.RequeueAfterSeconds = at, &requeueAfterSeconds
+		return c
+	}
+	asked := retry("check1", nil, 60, metav1.NewTime(now))
+	asked.Message = "Retrying after failure: By test"
+	slowAsked := retry("check2", nil, 600, metav1.NewTime(now))
+	slowAsked.Message = "Retrying after failure: By test"
+	expired := retry("check1", ptr.To[int32](0), 60, metav1.NewTime(now))
+	expired.Message = "Retrying after booking expired: By test"
+	rejected := check("check1", kueue.CheckStateRejected, ptr.To[int32](2))
+	rejected.LastTransitionTime, rejected.Message = metav1.NewTime(now), "By test"
+	revoked := check("check1", kueue.CheckStateRejected, nil)
+	revoked.Message = "By test"
+	foreign := retry("foreign", ptr.To[int32](4), 90, old)
+	evictedWithGateOff := metav1.Condition{
+		Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByAdmissionCheck,
+		LastTransitionTime: metav1.NewTime(time.Now().Add(time.Hour)), Message: evictedWithGateOffMessage,
+	}
+	boundTo := func(flavor kueue.ResourceFlavorReference) *kueue.ClusterQueue {
+		return utiltestingapi.MakeClusterQueue("q1").AdmissionCheckStrategy(*utiltestingapi.MakeAdmissionCheckStrategyRule("check1", flavor).Obj()).Obj()
+	}
+	pending2 := check("check2", kueue.CheckStatePending, nil)
+
+	cases := map[string]struct {
+		workload     *kueue.Workload
+		requests     []autoscaling.ProvisioningRequest
+		noConfig     bool
+		clusterQueue *kueue.ClusterQueue
+		wantChecks   []kueue.AdmissionCheckState
+		wantRequests []string
+		wantOffsets  attemptOffsets
+		// wantWrites is the number of writes to the workload.
+		wantWrites int
+	}{
+		"failed": {
+			workload:     reserved.Clone().AdmissionChecks(check("check1", kueue.CheckStatePending, nil)).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 1, autoscaling.Failed)},
+			wantChecks:   []kueue.AdmissionCheckState{asked},
+			wantRequests: []string{"wl-check1-1"},
+			wantWrites:   1,
+		},
+		"failed, requeueState belongs to WaitForPodsReady": {
+			workload:     reserved.Clone().RequeueState(ptr.To[int32](5), nil).AdmissionChecks(check("check1", kueue.CheckStatePending, nil)).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 1, autoscaling.Failed)},
+			wantChecks:   []kueue.AdmissionCheckState{asked},
+			wantRequests: []string{"wl-check1-1"},
+			wantWrites:   1,
+		},
+		"failed for the last time": {
+			workload:     reserved.Clone().AdmissionChecks(check("check1", kueue.CheckStatePending, ptr.To[int32](2))).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 3, autoscaling.Failed)},
+			wantChecks:   []kueue.AdmissionCheckState{rejected},
+			wantRequests: []string{"wl-check1-3"},
+			wantWrites:   1,
+		},
+		"asked, not evicted yet": {
+			workload:     reserved.Clone().AdmissionChecks(retry("check1", nil, 60, old)).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 1, autoscaling.Failed)},
+			wantChecks:   []kueue.AdmissionCheckState{retry("check1", nil, 60, old)},
+			wantRequests: []string{"wl-check1-1"},
+		},
+		"asked, not evicted yet, and the request deleted": {
+			workload:   reserved.Clone().AdmissionChecks(retry("check1", nil, 60, old)).Obj(),
+			wantChecks: []kueue.AdmissionCheckState{retry("check1", nil, 60, old)},
+		},
+		"waiting": {
+			workload:     evicted.Clone().AdmissionChecks(retry("check1", nil, 60, old)).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 1, autoscaling.Failed)},
+			wantChecks:   []kueue.AdmissionCheckState{retry("check1", nil, 60, old)},
+			wantRequests: []string{"wl-check1-1"},
+		},
+		"waiting, the config deleted": {
+			workload:     evicted.Clone().AdmissionChecks(retry("check1", nil, 60, old)).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 1, autoscaling.Failed)},
+			noConfig:     true,
+			wantChecks:   []kueue.AdmissionCheckState{retry("check1", nil, 60, old)},
+			wantRequests: []string{"wl-check1-1"},
+		},
+		"another check fails while the workload waits": {
+			workload:     evicted.Clone().AdmissionChecks(retry("check1", nil, 60, old), pending2).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 1, autoscaling.Failed), testRequest("check2", 1, autoscaling.Failed)},
+			wantChecks:   []kueue.AdmissionCheckState{retry("check1", nil, 60, old), slowAsked},
+			wantRequests: []string{"wl-check1-1", "wl-check2-1"},
+			wantWrites:   1,
+		},
+		"another check is provisioned while the workload waits": {
+			workload:     evicted.Clone().AdmissionChecks(retry("check1", nil, 60, old), pending2).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 1, autoscaling.Failed), testRequest("check2", 1, autoscaling.Provisioned)},
+			wantChecks:   []kueue.AdmissionCheckState{retry("check1", nil, 60, old), pending2},
+			wantRequests: []string{"wl-check1-1", "wl-check2-1"},
+		},
+		"failed while the workload is queued": {
+			workload:     base.Clone().AdmissionChecks(check("check1", kueue.CheckStatePending, nil)).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 1, autoscaling.Failed)},
+			wantChecks:   []kueue.AdmissionCheckState{check("check1", kueue.CheckStatePending, nil)},
+			wantRequests: []string{"wl-check1-1"},
+		},
+		"requeued and reserved again": {
+			workload:     reserved.Clone().AdmissionChecks(check("check1", kueue.CheckStatePending, ptr.To[int32](1))).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 1, autoscaling.Failed)},
+			wantChecks:   []kueue.AdmissionCheckState{check("check1", kueue.CheckStatePending, ptr.To[int32](1))},
+			wantRequests: []string{"wl-check1-2"},
+		},
+		"requeued and reserved again, the failed request is gone": {
+			workload:     reserved.Clone().AdmissionChecks(check("check1", kueue.CheckStatePending, ptr.To[int32](1))).Obj(),
+			wantChecks:   []kueue.AdmissionCheckState{check("check1", kueue.CheckStatePending, ptr.To[int32](1))},
+			wantRequests: []string{"wl-check1-2"},
+		},
+		"the failed request of an old attempt": {
+			workload:     reserved.Clone().AdmissionChecks(check("check1", kueue.CheckStatePending, ptr.To[int32](1))).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 1, autoscaling.Failed), testRequest("check1", 2)},
+			wantChecks:   []kueue.AdmissionCheckState{check("check1", kueue.CheckStatePending, ptr.To[int32](1))},
+			wantRequests: []string{"wl-check1-2"},
+		},
+		"the delay of another check is left alone": {
+			workload:     reserved.Clone().AdmissionChecks(check("check1", kueue.CheckStatePending, nil), foreign).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 1, autoscaling.Failed)},
+			wantChecks:   []kueue.AdmissionCheckState{asked, foreign},
+			wantRequests: []string{"wl-check1-1"},
+			wantWrites:   1,
+		},
+		"the booking expired after a success": {
+			workload:     reserved.Clone().AdmissionChecks(check("check1", kueue.CheckStatePending, ptr.To[int32](0))).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 3, autoscaling.Provisioned, autoscaling.BookingExpired)},
+			wantChecks:   []kueue.AdmissionCheckState{expired},
+			wantRequests: []string{"wl-check1-3"},
+			wantOffsets:  attemptOffsets{"check1": 2},
+			wantWrites:   2,
+		},
+		"the booking expired, and the capacity was revoked": {
+			workload:     reserved.Clone().AdmissionChecks(check("check1", kueue.CheckStatePending, nil)).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 1, autoscaling.Provisioned, autoscaling.BookingExpired, autoscaling.CapacityRevoked)},
+			wantChecks:   []kueue.AdmissionCheckState{revoked},
+			wantRequests: []string{"wl-check1-1"},
+			wantWrites:   1,
+		},
+		"requeued after a second series began": {
+			workload:     reserved.Clone().Annotations(map[string]string{attemptOffsetsAnnotation: `{"check1":2}`}).AdmissionChecks(check("check1", kueue.CheckStatePending, ptr.To[int32](1))).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 3, autoscaling.Provisioned, autoscaling.BookingExpired)},
+			wantChecks:   []kueue.AdmissionCheckState{check("check1", kueue.CheckStatePending, ptr.To[int32](1))},
+			wantRequests: []string{"wl-check1-4"},
+			wantOffsets:  attemptOffsets{"check1": 2},
+		},
+		"reserved on a flavor that does not ask for the check": {
+			workload:     reserved.Clone().AdmissionChecks(check("check1", kueue.CheckStatePending, ptr.To[int32](1))).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 1, autoscaling.Failed)},
+			clusterQueue: boundTo("other"),
+			wantChecks:   []kueue.AdmissionCheckState{check("check1", kueue.CheckStatePending, ptr.To[int32](1))},
+			wantRequests: []string{"wl-check1-1"},
+		},
+		"reserved on the flavor that asks for the check": {
+			workload:     reserved.Clone().AdmissionChecks(check("check1", kueue.CheckStatePending, ptr.To[int32](1))).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 1, autoscaling.Failed)},
+			clusterQueue: boundTo("flavor"),
+			wantChecks:   []kueue.AdmissionCheckState{check("check1", kueue.CheckStatePending, ptr.To[int32](1))},
+			wantRequests: []string{"wl-check1-2"},
+		},
+		"gate switched on while waiting": {
+			workload:     evicted.Clone().Condition(evictedWithGateOff).RequeueState(ptr.To[int32](2), nil).AdmissionChecks(check("check1", kueue.CheckStatePending, nil)).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 2, autoscaling.Failed)},
+			wantChecks:   []kueue.AdmissionCheckState{check("check1", kueue.CheckStatePending, ptr.To[int32](2))},
+			wantRequests: []string{"wl-check1-2"},
+			wantWrites:   1,
+		},
+		"the check of the flavor is not added yet": {
+			workload:     reserved.Clone().Obj(),
+			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 2, autoscaling.Failed)},
+			clusterQueue: boundTo("flavor"),
+			wantRequests: []string{"wl-check1-2"},
+		},
+		"the queue asks for the check no longer": {
+			workload:     reserved.Clone().Obj(),
+			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 2, autoscaling.Failed)},
+			clusterQueue: utiltestingapi.MakeClusterQueue("q1").Obj(),
+			wantOffsets:  attemptOffsets{"check1": 2},
+			wantWrites:   1,
+		},
+		"finished": {
+			workload:     reserved.Clone().Finished().AdmissionChecks(check("check1", kueue.CheckStatePending, nil)).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 2, autoscaling.Failed)},
+			wantChecks:   []kueue.AdmissionCheckState{check("check1", kueue.CheckStatePending, nil)},
+			wantRequests: []string{"wl-check1-2"},
+		},
+	}
+	for name, tc := range cases {
+		for _, useMergePatch := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, WorkloadRequestUseMergePatch=%v", name, useMergePatch), func(t *testing.T) {
+				features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+				features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, useMergePatch)
+				ctx, _ := utiltesting.ContextWithLog(t)
+				builder, ctx := getClientBuilder(ctx)
+				writes := 0
+				builder = builder.WithObjects(tc.workload).WithStatusSubresource(tc.workload).
+					WithLists(
+						&autoscaling.ProvisioningRequestList{Items: tc.requests},
+						&kueue.AdmissionCheckList{Items: []kueue.AdmissionCheck{
+							*utiltestingapi.MakeAdmissionCheck("check1").ControllerName(kueue.ProvisioningRequestControllerName).Parameters(kueue.GroupVersion.Group, ConfigKind, "config1").Obj(),
+							*utiltestingapi.MakeAdmissionCheck("check2").ControllerName(kueue.ProvisioningRequestControllerName).Parameters(kueue.GroupVersion.Group, ConfigKind, "config2").Obj(),
+							*utiltestingapi.MakeAdmissionCheck("foreign").ControllerName("foreign").Obj(),
+						}},
+						&kueue.ResourceFlavorList{Items: []kueue.ResourceFlavor{*utiltestingapi.MakeResourceFlavor("flavor").Obj()}},
+					).
+					WithInterceptorFuncs(interceptor.Funcs{
+						Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+							writes++
+							return c.Patch(ctx, obj, patch, opts...)
+						},
+						SubResourcePatch: func(ctx context.Context, c client.Client, subResource string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+							writes++
+							return c.SubResource(subResource).Patch(ctx, obj, patch, opts...)
+						},
+					})
+				if !tc.noConfig {
+					builder = builder.WithLists(&kueue.ProvisioningRequestConfigList{Items: []kueue.ProvisioningRequestConfig{*config.Clone().Obj(), *slowConfig}})
+				}
+				if tc.clusterQueue != nil {
+					builder = builder.WithObjects(tc.clusterQueue)
+				}
+				k8sClient := builder.Build()
+				controller, err := NewController(k8sClient, &utiltesting.EventRecorder{})
+				if err != nil {
+					t.Fatalf("Setting up the controller: %v", err)
+				}
+				controller.clock = testingclock.NewFakeClock(now)
+
+				// The second time there is nothing left to be done.
+				for range 2 {
+					if _, err := controller.Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(tc.workload)}); err != nil {
+						t.Fatalf("Unexpected error: %v", err)
+					}
+				}
+
+				got := &kueue.Workload{}
+				if err := k8sClient.Get(ctx, client.ObjectKeyFromObject(tc.workload), got); err != nil {
+					t.Fatalf("Getting the workload: %v", err)
+				}
+				if diff := cmp.Diff(tc.wantChecks, got.Status.AdmissionChecks, cmpopts.EquateEmpty()); diff != "" {
+					t.Errorf("Unexpected checks (-want,+got):\n%s", diff)
+				}
+				if diff := cmp.Diff(tc.workload.Status.RequeueState, got.Status.RequeueState); diff != "" {
+					t.Errorf("requeueState was changed (-before,+after):\n%s", diff)
+				}
+				if diff := cmp.Diff(tc.wantOffsets, attemptOffsetsOf(got), cmpopts.EquateEmpty()); diff != "" {
+					t.Errorf("Unexpected offsets (-want,+got):\n%s", diff)
+				}
+				requests := &autoscaling.ProvisioningRequestList{}
+				if err := k8sClient.List(ctx, requests); err != nil {
+					t.Fatalf("Listing the requests: %v", err)
+				}
+				names := make([]string, 0, len(requests.Items))
+				for i := range requests.Items {
+					names = append(names, requests.Items[i].Name)
+				}
+				slices.Sort(names)
+				if diff := cmp.Diff(tc.wantRequests, names, cmpopts.EquateEmpty()); diff != "" {
+					t.Errorf("Unexpected requests (-want,+got):\n%s", diff)
+				}
+				if writes != tc.wantWrites {
+					t.Errorf("Unexpected number of writes: %d, want %d", writes, tc.wantWrites)
+				}
+			})
+		}
+	}
+}
+
+// A state that was written since the workload was read must not be undone.
+func TestReconcileDelayedRetryConflict(t *testing.T) {
+	wl := utiltestingapi.MakeWorkload("wl", TestNamespace).
+		ReserveQuota(utiltestingapi.MakeAdmission("q1").Obj()).
+		AdmissionChecks(testCheckState("check1", kueue.CheckStatePending, nil), testCheckState("foreign", kueue.CheckStatePending, nil)).
+		Obj()
+	cases := map[string]struct {
+		workload *kueue.Workload
+		request  autoscaling.ProvisioningRequest
+	}{
+		"check state":     {workload: wl, request: testRequest("check1", 1, autoscaling.Failed)},
+		"offset":          {workload: wl, request: testRequest("check1", 2, autoscaling.Provisioned)},
+		"earlier retries": {workload: (&utiltestingapi.WorkloadWrapper{Workload: *wl.DeepCopy()}).RequeueState(ptr.To[int32](1), nil).Obj(), request: testRequest("check1", 2)},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			builder, ctx := getClientBuilder(ctx)
+			k8sClient := builder.WithObjects(tc.workload).WithStatusSubresource(tc.workload).
+				WithLists(
+					&autoscaling.ProvisioningRequestList{Items: []autoscaling.ProvisioningRequest{tc.request}},
+					&kueue.AdmissionCheckList{Items: []kueue.AdmissionCheck{
+						*utiltestingapi.MakeAdmissionCheck("check1").ControllerName(kueue.ProvisioningRequestControllerName).Parameters(kueue.GroupVersion.Group, ConfigKind, "config1").Obj(),
+						*utiltestingapi.MakeAdmissionCheck("foreign").ControllerName("foreign").Obj(),
+					}},
+					&kueue.ProvisioningRequestConfigList{Items: []kueue.ProvisioningRequestConfig{
+						*utiltestingapi.MakeProvisioningRequestConfig("config1").ProvisioningClass("class1").RetryStrategy(&kueue.ProvisioningRequestRetryStrategy{
+							BackoffLimitCount:  ptr.To[int32](1),
+							BackoffBaseSeconds: ptr.To[int32](60),
+							BackoffMaxSeconds:  ptr.To[int32](1800),
+						}).Obj(),
+					}},
+				).
+				WithInterceptorFuncs(interceptor.Funcs{
+					// The workload is read; then the other check's controller writes.
+					List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+						if _, isRequests := list.(*autoscaling.ProvisioningRequestList); isRequests {
+							fresh := &kueue.Workload{}
+							if err := c.Get(ctx, client.ObjectKeyFromObject(tc.workload), fresh); err != nil {
+								return err
+							}
+							fresh.Status.AdmissionChecks[1].State = kueue.CheckStateReady
+							if err := c.Status().Update(ctx, fresh); err != nil {
+								return err
+							}
+						}
+						return c.List(ctx, list, opts...)
+					},
+				}).
+				Build()
+			controller, err := NewController(k8sClient, &utiltesting.EventRecorder{})
+			if err != nil {
+				t.Fatalf("Setting up the controller: %v", err)
+			}
+			if _, err := controller.Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(tc.workload)}); !apierrors.IsConflict(err) {
+				t.Errorf("Unexpected error %v, want a conflict", err)
+			}
+			got := &kueue.Workload{}
+			if err := k8sClient.Get(ctx, client.ObjectKeyFromObject(tc.workload), got); err != nil {
+				t.Fatalf("Getting the workload: %v", err)
+			}
+			want := []kueue.AdmissionCheckState{testCheckState("check1", kueue.CheckStatePending, nil), testCheckState("foreign", kueue.CheckStateReady, nil)}
+			if diff := cmp.Diff(want, got.Status.AdmissionChecks); diff != "" {
+				t.Errorf("Unexpected checks (-want,+got):\n%s", diff)
+			}
+			if _, found := got.Annotations[attemptOffsetsAnnotation]; found {
+				t.Errorf("Unexpected annotation: %v", got.Annotations)
+			}
+		})
+	}
+}

@@ -1,0 +1,446 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package job
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/onsi/ginkgo/v2"
+	"github.com/onsi/gomega"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	configapi "sigs.k8s.io/kueue/apis/config/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/controller/jobframework"
+	"sigs.k8s.io/kueue/pkg/features"
+	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
+	"sigs.k8s.io/kueue/pkg/workload"
+	"sigs.k8s.io/kueue/test/util"
+)
+
+var _ = ginkgo.Describe("Delayed retry of admission checks, in the queues", delayedRetryLabels, func() {
+	t := newDelayedRetryTest()
+
+	for _, strategy := range []kueue.QueueingStrategy{kueue.BestEffortFIFO, kueue.StrictFIFO} {
+		ginkgo.It(fmt.Sprintf("Should let other jobs pass by in a %s queue", strategy), func() {
+			t.createQueuesWith(t.makeClusterQueue(t.ruleFor(t.checkA)).QueueingStrategy(strategy).Obj())
+			t.follow(t.createJob("first"))
+			t.expectReserved()
+			t.retry(t.checkA, longDelay)
+			waiting := t.expectWaiting()
+			for i := range 3 {
+				t.expectPassedBy(fmt.Sprintf("passing-%d", i))
+			}
+			t.retry(t.checkA, 3)
+			requeued := t.expectRetryCycle(waiting, map[string]int32{t.checkA.Name: 1})
+			gomega.Expect(requeued).To(gomega.Equal(waiting+3), "the wait costs no write but those of the check and of its new deadline")
+		})
+
+		ginkgo.It(fmt.Sprintf("Should take a workload with a late Retry out of a %s queue, and not leave one without a delay in it", strategy), func() {
+			t.createQueuesWith(t.makeClusterQueue(t.ruleFor(t.checkA)).QueueingStrategy(strategy).Obj())
+			holder := t.createJob("holder")
+			util.ExpectWorkloadsToHaveQuotaReservationByKey(ctx, k8sClient, t.clusterQueue.Name, holder)
+			t.follow(t.createJob("first"))
+			t.wl.until("queued, with its check", util.Timeout, func(wl *kueue.Workload) bool { return len(wl.Status.AdmissionChecks) == 1 })
+
+			t.setCheck(applyCheck, t.checkA, kueue.CheckStateRetry, nil)
+			t.wl.until("back in the queue", util.Timeout, func(wl *kueue.Workload) bool {
+				return !workload.HasRetryChecks(wl) && ptr.Deref(wl.Status.AdmissionChecks[0].RetryCount, 0) == 1
+			})
+
+			t.retry(t.checkA, longDelay)
+			held := t.expectWaiting()
+			t.finish(holder)
+			t.expectPassedBy("passing")
+			t.retry(t.checkA, 1)
+			t.expectRetryCycle(held, map[string]int32{t.checkA.Name: 2})
+		})
+	}
+
+	ginkgo.It("Should requeue each workload at its own time", func() {
+		t.createQueues(t.ruleFor(t.checkA))
+		type waiting struct {
+			key      client.ObjectKey
+			wl       *history
+			released int
+		}
+		var all []waiting
+		for i := range int32(3) {
+			t.follow(t.createJob(fmt.Sprintf("job-%d", i)))
+			t.expectReserved()
+			t.retry(t.checkA, 6-i)
+			all = append(all, waiting{key: t.key, wl: t.wl, released: t.expectReleased()})
+		}
+		for i := range all {
+			// The one that was last asks for the shortest delay.
+			w := all[len(all)-1-i]
+			t.key, t.wl = w.key, w.wl
+			t.expectRetryCycle(w.released, map[string]int32{t.checkA.Name: 1})
+			t.wl.expectNeverEarly()
+			t.finish(w.key)
+			if i < len(all)-1 {
+				t.wl.watch.Stop()
+			}
+		}
+	})
+
+	type stopCase struct {
+		localQueue bool
+		policy     kueue.StopPolicy
+	}
+	stop := func(tc stopCase) {
+		ginkgo.GinkgoHelper()
+		if !tc.localQueue {
+			t.updateClusterQueue(func(spec *kueue.ClusterQueueSpec) { spec.StopPolicy = ptr.To(tc.policy) })
+			gomega.Eventually(func(g gomega.Gomega) {
+				cq := &kueue.ClusterQueue{}
+				g.Expect(k8sClient.Get(ctx, client.ObjectKeyFromObject(t.clusterQueue), cq)).To(gomega.Succeed())
+				g.Expect(apimeta.IsStatusConditionFalse(cq.Status.Conditions, kueue.ClusterQueueActive)).To(gomega.BeTrue())
+			}, util.Timeout, util.ShortInterval).Should(gomega.Succeed())
+			return
+		}
+		gomega.Eventually(func(g gomega.Gomega) {
+			lq := &kueue.LocalQueue{}
+			g.Expect(k8sClient.Get(ctx, client.ObjectKeyFromObject(t.localQueue), lq)).To(gomega.Succeed())
+			lq.Spec.StopPolicy = ptr.To(tc.policy)
+			g.Expect(k8sClient.Update(ctx, lq)).To(gomega.Succeed())
+		}, util.Timeout, util.ShortInterval).Should(gomega.Succeed())
+		gomega.Eventually(func(g gomega.Gomega) {
+			lq := &kueue.LocalQueue{}
+			g.Expect(k8sClient.Get(ctx, client.ObjectKeyFromObject(t.localQueue), lq)).To(gomega.Succeed())
+			g.Expect(apimeta.IsStatusConditionFalse(lq.Status.Conditions, kueue.LocalQueueActive)).To(gomega.BeTrue())
+		}, util.Timeout, util.ShortInterval).Should(gomega.Succeed())
+	}
+	start := func(tc stopCase) {
+		ginkgo.GinkgoHelper()
+		if tc.localQueue {
+			util.UnholdLocalQueue(ctx, k8sClient, t.localQueue)
+		} else {
+			util.UnholdClusterQueue(ctx, k8sClient, t.clusterQueue)
+		}
+	}
+	holdClusterQueue := stopCase{policy: kueue.Hold}
+	drainClusterQueue := stopCase{policy: kueue.HoldAndDrain}
+	holdLocalQueue := stopCase{localQueue: true, policy: kueue.Hold}
+	drainLocalQueue := stopCase{localQueue: true, policy: kueue.HoldAndDrain}
+
+	ginkgo.DescribeTable("Should reset the checks in a stopped queue, and leave the workload to the queue", func(tc stopCase) {
+		t.reserveFirst(t.ruleFor(t.checkA))
+		t.retry(t.checkA, longDelay)
+		waiting := t.expectWaiting()
+		stop(tc)
+		t.retry(t.checkA, 1)
+		t.expectReset(waiting, map[string]int32{t.checkA.Name: 1})
+
+		started := time.Now().Truncate(time.Second)
+		start(tc)
+		t.wl.until("reserved again", util.Timeout, workload.HasQuotaReservation)
+		gomega.Expect(apimeta.FindStatusCondition(t.wl.last().Status.Conditions, kueue.WorkloadQuotaReserved).LastTransitionTime.Time).
+			To(gomega.BeTemporally(">=", started))
+	},
+		ginkgo.Entry("ClusterQueue, Hold", holdClusterQueue),
+		ginkgo.Entry("ClusterQueue, HoldAndDrain", drainClusterQueue),
+		ginkgo.Entry("LocalQueue, Hold", holdLocalQueue),
+		ginkgo.Entry("LocalQueue, HoldAndDrain", drainLocalQueue),
+	)
+
+	ginkgo.DescribeTable("Should hold to the delay when the queue is started again before the deadline", func(tc stopCase) {
+		t.reserveFirst(t.ruleFor(t.checkA))
+		t.retry(t.checkA, longDelay)
+		waiting := t.expectWaiting()
+		stop(tc)
+		start(tc)
+		t.expectPassedBy("passing")
+		t.retry(t.checkA, 1)
+		t.expectRetryCycle(waiting, map[string]int32{t.checkA.Name: 1})
+	},
+		ginkgo.Entry("ClusterQueue, Hold", holdClusterQueue),
+		ginkgo.Entry("ClusterQueue, HoldAndDrain", drainClusterQueue),
+		ginkgo.Entry("LocalQueue, Hold", holdLocalQueue),
+		ginkgo.Entry("LocalQueue, HoldAndDrain", drainLocalQueue),
+	)
+
+	ginkgo.DescribeTable("Should hold to the delay of a workload that a stopped queue evicted", func(tc stopCase) {
+		t.reserveFirst(t.ruleFor(t.checkA))
+		t.admitFirst(t.checkA)
+		stop(tc)
+		t.wl.until("evicted", util.Timeout, workload.IsEvicted)
+		t.retry(t.checkA, longDelay)
+		t.endPods()
+		waiting := t.expectWaiting()
+		start(tc)
+		t.wl.until("waiting for the check", util.Timeout, func(wl *kueue.Workload) bool {
+			requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
+			return requeued.Status == metav1.ConditionFalse && strings.Contains(requeued.Message, t.checkA.Name)
+		})
+		t.expectPassedBy("passing")
+		t.retry(t.checkA, 1)
+		t.expectRetryCycle(waiting, map[string]int32{t.checkA.Name: 1})
+	},
+		ginkgo.Entry("ClusterQueue", drainClusterQueue),
+		ginkgo.Entry("LocalQueue", drainLocalQueue),
+	)
+
+	deleteLocalQueue := func() {
+		ginkgo.GinkgoHelper()
+		util.ExpectObjectToBeDeleted(ctx, k8sClient, t.localQueue, true)
+	}
+
+	ginkgo.It("Should hold to the delay when the LocalQueue is created again", func() {
+		t.reserveFirst(t.ruleFor(t.checkA))
+		t.retry(t.checkA, longDelay)
+		waiting := t.expectWaiting()
+		deleteLocalQueue()
+		t.createLocalQueue()
+		t.expectPassedBy("passing")
+		t.retry(t.checkA, 1)
+		t.expectRetryCycle(waiting, map[string]int32{t.checkA.Name: 1})
+	})
+
+	ginkgo.It("Should requeue when the LocalQueue is created again after the deadline", func() {
+		t.reserveFirst(t.ruleFor(t.checkA))
+		t.retry(t.checkA, longDelay)
+		waiting := t.expectWaiting()
+		deleteLocalQueue()
+		t.retry(t.checkA, 1)
+		t.expectReset(waiting, map[string]int32{t.checkA.Name: 1})
+		t.createLocalQueue()
+		t.wl.until("reserved again", util.Timeout, workload.HasQuotaReservation)
+	})
+
+	ginkgo.DescribeTable("Should hold to the delay when the scheduler preempts the workload", func(preemptedFirst, mergePatch bool) {
+		features.SetFeatureGateDuringTest(ginkgo.GinkgoTB(), features.WorkloadRequestUseMergePatch, mergePatch)
+		for name, value := range map[string]int32{"low": 10, "high": 100} {
+			priorityClass := utiltestingapi.MakeWorkloadPriorityClass(name + "-" + t.ns.Name).PriorityValue(value).Obj()
+			util.MustCreate(ctx, k8sClient, priorityClass)
+			ginkgo.DeferCleanup(func() { util.ExpectObjectToBeDeleted(ctx, k8sClient, priorityClass, true) })
+		}
+		t.createQueuesWith(t.makeClusterQueue(t.ruleFor(t.checkA), t.ruleFor(t.checkB)).
+			Preemption(kueue.ClusterQueuePreemption{WithinClusterQueue: kueue.PreemptionPolicyLowerPriority}).
+			Obj())
+		t.follow(t.create(t.makeJob("first").WorkloadPriorityClass("low-" + t.ns.Name).Obj()))
+		t.expectReserved()
+		t.admitFirst(t.checkA, t.checkB)
+
+		high := client.ObjectKey{}
+		steps := []func(){
+			func() {
+				high = t.create(t.makeJob("high").WorkloadPriorityClass("high-" + t.ns.Name).Obj())
+			},
+			func() { t.retry(t.checkA, longDelay) },
+		}
+		wantReason := kueue.WorkloadEvictedByPreemption
+		if !preemptedFirst {
+			steps[0], steps[1] = steps[1], steps[0]
+			wantReason = kueue.WorkloadEvictedByAdmissionCheck
+		}
+		steps[0]()
+		t.wl.until("evicted", util.Timeout, func(wl *kueue.Workload) bool { return workload.IsEvicted(wl) })
+		gomega.Expect(apimeta.FindStatusCondition(t.wl.last().Status.Conditions, kueue.WorkloadEvicted).Reason).To(gomega.Equal(wantReason))
+		steps[1]()
+		t.endPods()
+
+		waiting := t.expectWaiting()
+		util.ExpectWorkloadsToHaveQuotaReservationByKey(ctx, k8sClient, t.clusterQueue.Name, high)
+		t.finish(high)
+		t.expectPassedBy("passing")
+		t.retry(t.checkA, 1)
+		t.expectRetryCycle(waiting, map[string]int32{t.checkA.Name: 1})
+	},
+		ginkgo.Entry("before the Retry", true, false),
+		ginkgo.Entry("before the Retry, with WorkloadRequestUseMergePatch", true, true),
+		ginkgo.Entry("after the Retry", false, false),
+		ginkgo.Entry("after the Retry, with WorkloadRequestUseMergePatch", false, true),
+	)
+
+	ginkgo.It("Should forget the delay of a workload that is deactivated before its quota is released", func() {
+		t.reserveFirst(t.ruleFor(t.checkA))
+		t.admitFirst(t.checkA)
+		t.retry(t.checkA, longDelay)
+		t.wl.until("evicted", util.Timeout, workload.IsEvicted)
+		t.setActive(false)
+		t.wl.until("deactivated, with nothing left", util.Timeout, func(wl *kueue.Workload) bool {
+			return !workload.IsActive(wl) && isAsNew(wl)
+		})
+		t.endPods()
+		t.expectReleased()
+		t.setActive(true)
+		t.wl.until("reserved again", util.Timeout, workload.HasQuotaReservation)
+		gomega.Expect(isAsNew(t.wl.last())).To(gomega.BeTrue())
+	})
+
+	ginkgo.It("Should forget the count of a workload that is deactivated while it holds quota", func() {
+		t.reserveFirst(t.ruleFor(t.checkA))
+		t.retry(t.checkA, 1)
+		t.expectRetryCycle(t.expectReleased(), map[string]int32{t.checkA.Name: 1})
+		t.setActive(false)
+		t.wl.until("deactivated, with nothing left", util.Timeout, func(wl *kueue.Workload) bool {
+			return !workload.IsActive(wl) && isReleased(wl) && isAsNew(wl)
+		})
+	})
+
+	ginkgo.It("Should forget the count of a workload that is deactivated while it waits for quota", func() {
+		t.reserveFirst(t.ruleFor(t.checkA))
+		holder := t.createJob("holder")
+		t.retry(t.checkA, 1)
+		released := t.expectReleased()
+		util.ExpectWorkloadsToHaveQuotaReservationByKey(ctx, k8sClient, t.clusterQueue.Name, holder)
+		t.expectRequeued(released, map[string]int32{t.checkA.Name: 1})
+		t.setActive(false)
+		t.wl.until("deactivated, with nothing left", util.Timeout, func(wl *kueue.Workload) bool {
+			return !workload.IsActive(wl) && isReleased(wl) && isAsNew(wl)
+		})
+	})
+
+	ginkgo.When("WaitForPodsReady has a backoff", func() {
+		var backoffBaseSeconds int32
+
+		ginkgo.BeforeEach(func() {
+			t.startManager = func() {
+				waitForPodsReady := &configapi.WaitForPodsReady{
+					Enable:         true,
+					BlockAdmission: ptr.To(false),
+					Timeout:        &metav1.Duration{Duration: util.ShortTimeout},
+					RequeuingStrategy: &configapi.RequeuingStrategy{
+						Timestamp:          ptr.To(configapi.EvictionTimestamp),
+						BackoffBaseSeconds: ptr.To(backoffBaseSeconds),
+					},
+				}
+				fwk.StartManager(ctx, cfg, managerAndControllersSetup(false, true,
+					&configapi.Configuration{WaitForPodsReady: waitForPodsReady},
+					jobframework.WithWaitForPodsReady(waitForPodsReady),
+				))
+			}
+		})
+
+		// exceedTimeout returns the index of the version that was evicted.
+		exceedTimeout := func() int {
+			ginkgo.GinkgoHelper()
+			t.setCheck(applyCheck, t.checkA, kueue.CheckStateReady, nil)
+			t.setCheck(applyCheck, t.checkB, kueue.CheckStateReady, nil)
+			evicted := t.wl.until("evicted by PodsReadyTimeout", util.Timeout, func(wl *kueue.Workload) bool {
+				cond := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
+				return cond != nil && cond.Status == metav1.ConditionTrue && cond.Reason == kueue.WorkloadEvictedByPodsReadyTimeout
+			})
+			gomega.Expect(requeueAtOf(t.wl.last())).NotTo(gomega.BeZero())
+			return evicted
+		}
+		expectCount := func(from int) {
+			ginkgo.GinkgoHelper()
+			for _, version := range t.wl.versions[from:] {
+				gomega.Expect(version.Status.RequeueState).NotTo(gomega.BeNil())
+				gomega.Expect(version.Status.RequeueState.Count).To(gomega.Equal(ptr.To[int32](1)))
+			}
+		}
+
+		ginkgo.When("it is short", func() {
+			ginkgo.BeforeEach(func() { backoffBaseSeconds = 2 })
+
+			ginkgo.It("Should wait for the longer delay of a check, and leave the counter of the backoff alone", func() {
+				t.reserveFirst(t.ruleFor(t.checkA), t.ruleFor(t.checkB))
+				evicted := exceedTimeout()
+				backoff := requeueAtOf(t.wl.last())
+				t.retry(t.checkA, 5)
+				waiting := t.wl.until("waiting longer", util.Timeout, func(wl *kueue.Workload) bool { return requeueAtOf(wl).After(backoff) })
+				t.expectRetryCycle(waiting, map[string]int32{t.checkA.Name: 1})
+				expectCount(evicted)
+
+				ginkgo.By("retrying without a timeout")
+				t.retry(t.checkB, 1)
+				t.expectRetryCycle(t.expectReleased(), map[string]int32{t.checkA.Name: 1, t.checkB.Name: 1})
+				expectCount(evicted)
+			})
+		})
+
+		ginkgo.When("it is longer than the spec", func() {
+			ginkgo.BeforeEach(func() { backoffBaseSeconds = longDelay })
+
+			ginkgo.It("Should wait for it when the delay of a check is withdrawn, and the manager restarts", func() {
+				t.reserveFirst(t.ruleFor(t.checkA), t.ruleFor(t.checkB))
+				evicted := exceedTimeout()
+				backoff := requeueAtOf(t.wl.last())
+				t.expectReleased()
+				t.retry(t.checkA, 2*longDelay)
+				t.wl.until("waiting longer", util.Timeout, func(wl *kueue.Workload) bool { return requeueAtOf(wl).After(backoff) })
+				t.setCheck(applyCheck, t.checkA, kueue.CheckStatePending, nil)
+				t.wl.until("waiting for the backoff", util.Timeout, func(wl *kueue.Workload) bool {
+					return requeueAtOf(wl).Before(backoff.Add(longDelay / 2 * time.Second))
+				})
+				gomega.Expect(requeueAtOf(t.wl.last())).To(gomega.BeTemporally(">=", backoff))
+				fwk.StopManager(ctx)
+				t.startManager()
+				t.expectPassedBy("passing")
+
+				current := &kueue.Workload{}
+				gomega.Expect(k8sClient.Get(ctx, t.key, current)).To(gomega.Succeed())
+				gomega.Expect(current.ResourceVersion).To(gomega.Equal(t.wl.last().ResourceVersion))
+				expectCount(evicted)
+			})
+		})
+
+		ginkgo.When("it is long", func() {
+			ginkgo.BeforeEach(func() { backoffBaseSeconds = 5 })
+
+			ginkgo.It("Should wait for it when the delay of a check is shorter", func() {
+				t.reserveFirst(t.ruleFor(t.checkA), t.ruleFor(t.checkB))
+				evicted := exceedTimeout()
+				backoff := requeueAtOf(t.wl.last())
+				released := t.expectReleased()
+				t.retry(t.checkA, 1)
+				requeued := t.expectRetryCycle(released, map[string]int32{t.checkA.Name: 1})
+				gomega.Expect(t.wl.seen[requeued]).To(gomega.BeTemporally(">=", backoff))
+				expectCount(evicted)
+				for _, version := range t.wl.versions[evicted:] {
+					if at := requeueAtOf(version); !at.IsZero() {
+						gomega.Expect(at).To(gomega.BeTemporally(">=", backoff))
+					}
+				}
+			})
+
+			ginkgo.It("Should wait for it when the delay of a check is withdrawn", func() {
+				t.reserveFirst(t.ruleFor(t.checkA), t.ruleFor(t.checkB))
+				evicted := exceedTimeout()
+				backoff := requeueAtOf(t.wl.last())
+				t.retry(t.checkA, longDelay)
+				t.expectWaiting()
+				t.setCheck(applyCheck, t.checkA, kueue.CheckStatePending, nil)
+				requeued := t.wl.until("requeued", util.Timeout, func(wl *kueue.Workload) bool { return isReleased(wl) && isRequeued(wl) })
+				gomega.Expect(t.wl.seen[requeued]).To(gomega.BeTemporally(">=", backoff))
+				expectCount(evicted)
+				t.wl.until("reserved again", util.Timeout, workload.HasQuotaReservation)
+			})
+		})
+	})
+
+	ginkgo.It("Should reset the checks of a workload that a stopped queue evicted, with the gate off", func() {
+		features.SetFeatureGateDuringTest(ginkgo.GinkgoTB(), features.ACRequeueAfter, false)
+		t.reserveFirst(t.ruleFor(t.checkA))
+		t.admitFirst(t.checkA)
+		stop(drainClusterQueue)
+		evicted := t.wl.until("evicted", util.Timeout, workload.IsEvicted)
+		gomega.Expect(t.wl.versions[evicted].Status.AdmissionChecks[0].State).To(gomega.Equal(kueue.CheckStatePending))
+		t.endPods()
+		t.expectReleased()
+		start(drainClusterQueue)
+		t.wl.until("reserved again", util.Timeout, workload.HasQuotaReservation)
+	})
+})
