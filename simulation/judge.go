@@ -1,0 +1,676 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	autoscaling "k8s.io/autoscaler/cluster-autoscaler/apis/provisioningrequest/autoscaling.x-k8s.io/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/workload"
+
+	"kueue-acrequeueafter/simulation/memapi"
+)
+
+// judge holds every write to the rules of the KEP. It computes deadlines on its
+// own, from the objects alone.
+type judge struct {
+	world *World
+	// unready are the jobs whose pods do not become ready.
+	unready map[string]bool
+
+	mu    sync.Mutex
+	first error
+	// revision of the last change that somebody else than Kueue made to a check.
+	spoken map[string]map[kueue.AdmissionCheckReference]int
+	// known is the newest revision of a workload that a process has seen.
+	known map[string]map[string]int
+	// cached is the same without what it has written itself.
+	cached   map[string]map[string]int
+	cachedAt map[string]map[string]time.Time
+	// counts is the number of retries by workload and check.
+	counts map[string]map[kueue.AdmissionCheckReference]int32
+	// podsReadyUntil is the time that an eviction by PodsReadyTimeout has set.
+	podsReadyUntil map[string]time.Time
+	// required are the checks that the ClusterQueue asks for since cqChanged.
+	required  []kueue.AdmissionCheckReference
+	cqChanged time.Time
+	// lastRevision is that of the newest change of a workload.
+	lastRevision int
+	// seenEvents tells how much a schedule went through.
+	seenEvents map[string]int
+	// decided is the time at which the write that comes next was sent, and
+	// decidedOn what its process had seen then.
+	decided   time.Time
+	decidedOn seen
+	// versions are the workloads by name and revision, requests the newest
+	// ProvisioningRequest by workload.
+	versions map[string]map[int]*kueue.Workload
+	requests map[string]lastRequest
+}
+
+// lastRequest is what is known of the newest request of a workload.
+type lastRequest struct {
+	attempt         int
+	failed, revoked bool
+}
+
+// Violation is what breaks a rule.
+type Violation struct {
+	// Rule is the same for all violations of the kind.
+	Rule, Detail string
+}
+
+func (v *Violation) Error() string {
+	return v.Rule + ": " + v.Detail
+}
+
+func newJudge(w *World) *judge {
+	return &judge{
+		world: w, unready: make(map[string]bool),
+		spoken:         make(map[string]map[kueue.AdmissionCheckReference]int),
+		known:          make(map[string]map[string]int),
+		cached:         make(map[string]map[string]int),
+		cachedAt:       make(map[string]map[string]time.Time),
+		counts:         make(map[string]map[kueue.AdmissionCheckReference]int32),
+		podsReadyUntil: make(map[string]time.Time),
+		seenEvents:     make(map[string]int),
+		versions:       make(map[string]map[int]*kueue.Workload),
+		requests:       make(map[string]lastRequest),
+	}
+}
+
+func (j *judge) failure() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.first
+}
+
+// seen are the newest revisions of workloads that a process has seen: at all, and
+// in its cache, which may lag behind what it has written itself.
+type seen struct {
+	known, cached map[string]int
+	// at is the time of what is in the cache.
+	at map[string]time.Time
+}
+
+func (j *judge) seenBy(process string) seen {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return seen{known: maps.Clone(j.known[process]), cached: maps.Clone(j.cached[process]), at: maps.Clone(j.cachedAt[process])}
+}
+
+// decides: the next write of a process was sent at that time, and on that ground.
+func (j *judge) decides(at time.Time, on seen) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.decided, j.decidedOn = at, on
+}
+
+func (j *judge) fail(rule, format string, args ...any) {
+	if j.first == nil {
+		j.first = &Violation{Rule: rule, Detail: fmt.Sprintf(format, args...)}
+		j.world.note("!! %v", j.first)
+	}
+}
+
+// listed: the process has seen everything up to the revision.
+func (j *judge) listed(process string, gvr schema.GroupVersionResource, revision int) {
+	if gvr.Resource == "workloads" && strings.HasPrefix(process, "kueue-") {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.known[process] = map[string]int{"": revision}
+		j.cached[process], j.cachedAt[process] = make(map[string]int), make(map[string]time.Time)
+	}
+}
+
+// delivered: the process has seen an event, "KIND resource/name@revision".
+func (j *judge) delivered(process, event string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	_, object, _ := strings.Cut(event, " ")
+	object, revision, _ := strings.Cut(object, "@")
+	resource, name, _ := strings.Cut(object, "/")
+	if resource == "workloads" {
+		n, _ := strconv.Atoi(revision)
+		j.known[process][name], j.cached[process][name] = n, n
+		j.cachedAt[process][name] = time.Now()
+	}
+}
+
+// toWorkload returns the Go type, which must not be changed.
+func toWorkload(u *unstructured.Unstructured) *kueue.Workload {
+	if u == nil {
+		return nil
+	}
+	wl := &kueue.Workload{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, wl); err != nil {
+		panic(err)
+	}
+	return wl
+}
+
+func (j *judge) onWrite(write memapi.Write) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if write.New != nil {
+		if write.New.GetKind() == "ClusterQueue" && (write.Old == nil || write.Old.GetGeneration() != write.New.GetGeneration()) {
+			cq := &kueue.ClusterQueue{}
+			_ = runtime.DefaultUnstructuredConverter.FromUnstructured(write.New.Object, cq)
+			j.required = nil
+			for _, rule := range cq.Spec.AdmissionChecksStrategy.AdmissionChecks {
+				j.required = append(j.required, rule.Name)
+			}
+			j.cqChanged = time.Now()
+		}
+		if write.New.GetKind() == "ProvisioningRequest" {
+			j.request(write)
+		}
+		if write.New.GetKind() != "Workload" {
+			return
+		}
+	} else {
+		return
+	}
+	j.lastRevision, _ = strconv.Atoi(write.New.GetResourceVersion())
+	old, wl := toWorkload(write.Old), toWorkload(write.New)
+	if j.versions[wl.Name] == nil {
+		j.versions[wl.Name] = make(map[int]*kueue.Workload)
+	}
+	j.versions[wl.Name][j.lastRevision] = wl
+	ours := strings.HasPrefix(write.Caller, "kueue-")
+	if old == nil {
+		if known := j.known[write.Caller]; known != nil {
+			known[wl.Name] = j.lastRevision
+		}
+		return
+	}
+	if !ours {
+		j.spoke(old, wl)
+		return
+	}
+	j.world.note("  %s writes %s: %s", write.Caller, wl.Name, difference(old, wl))
+	if write.Subresource == "status" {
+		j.statusWrite(write.Caller, old, wl)
+	}
+	j.known[write.Caller][wl.Name] = j.lastRevision
+}
+
+// request: a new one has a new number, unless the last one has not failed, and
+// belongs to a workload that was seen to hold quota.
+func (j *judge) request(write memapi.Write) {
+	name, number, _ := strings.Cut(write.New.GetName(), "-"+string(provisioningCheck)+"-")
+	attempt, _ := strconv.Atoi(number)
+	last := j.requests[name]
+	if write.Old != nil {
+		conditions, _, _ := unstructured.NestedSlice(write.New.Object, "status", "conditions")
+		for _, condition := range conditions {
+			if c := condition.(map[string]any); attempt == last.attempt && c["status"] == "True" {
+				last.failed = last.failed || c["type"] == autoscaling.Failed
+				last.revoked = last.revoked || c["type"] == autoscaling.CapacityRevoked
+				j.requests[name] = last
+			}
+		}
+		return
+	}
+	j.seenEvents["requests"]++
+	j.world.note("  %s creates %s", write.Caller, write.New.GetName())
+	if attempt != last.attempt+1 && (attempt != last.attempt || last.failed) {
+		j.fail("rule 14", "%s is created after attempt %d, failed: %v", write.New.GetName(), last.attempt, last.failed)
+	}
+	j.requests[name] = lastRequest{attempt: attempt}
+	wl := j.versions[name][j.decidedOn.cached[name]]
+	// A reconciliation that starts an informer waits for it.
+	if j.decided.Sub(j.decidedOn.at[name]) < 300*time.Millisecond {
+		return
+	}
+	if wl != nil && features.Enabled(features.ACRequeueAfter) && (!workload.HasQuotaReservation(wl) || workload.IsEvicted(wl) || workloadCheck(wl, provisioningCheck).State == kueue.CheckStateRetry) {
+		j.fail("rule 14", "%s is created for a workload that waits: %s", write.New.GetName(), describe(wl))
+	}
+}
+
+// spoke records what somebody else than Kueue said.
+func (j *judge) spoke(old, wl *kueue.Workload) {
+	for _, check := range wl.Status.AdmissionChecks {
+		before := workloadCheck(old, check.Name)
+		if before == nil || !sameCheck(*before, check) {
+			if j.spoken[wl.Name] == nil {
+				j.spoken[wl.Name] = make(map[kueue.AdmissionCheckReference]int)
+			}
+			j.spoken[wl.Name][check.Name] = j.lastRevision
+		}
+	}
+}
+
+func sameCheck(a, b kueue.AdmissionCheckState) bool {
+	return a.State == b.State && a.Message == b.Message && a.LastTransitionTime.Equal(&b.LastTransitionTime) &&
+		ptr.Equal(a.RequeueAfterSeconds, b.RequeueAfterSeconds)
+}
+
+// isRequired: the ClusterQueue has asked for the check for long enough that
+// every process knows.
+func (j *judge) isRequired(wl *kueue.Workload, name kueue.AdmissionCheckReference) bool {
+	if !slices.Contains(j.required, name) || !j.cqChanged.Before(time.Now().Add(-2*time.Second)) {
+		return false
+	}
+	if j.world.config.OnFlavors && name == "b" && wl.Status.Admission != nil {
+		for _, flavor := range wl.Status.Admission.PodSetAssignments[0].Flavors {
+			return flavor == "f1"
+		}
+	}
+	return true
+}
+
+// deadline is the time before which the rules forbid to bring the workload back.
+func (j *judge) deadline(wl *kueue.Workload) time.Time {
+	var until, evictedAt time.Time
+	evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
+	if evicted != nil && evicted.Status == metav1.ConditionTrue {
+		evictedAt = evicted.LastTransitionTime.Time
+		if evicted.Reason == kueue.WorkloadEvictedByPodsReadyTimeout {
+			until = j.podsReadyUntil[wl.Name]
+		}
+	}
+	for _, check := range wl.Status.AdmissionChecks {
+		if check.State != kueue.CheckStateRetry || !j.isRequired(wl, check.Name) {
+			continue
+		}
+		from := check.LastTransitionTime.Time
+		if from.Before(evictedAt) {
+			from = evictedAt
+		}
+		if at := from.Add(time.Duration(ptr.Deref(check.RequeueAfterSeconds, 0)) * time.Second); at.After(until) {
+			until = at
+		}
+	}
+	return until
+}
+
+func (j *judge) statusWrite(process string, old, wl *kueue.Workload) {
+	if !features.Enabled(features.ACRequeueAfter) {
+		j.statusWriteGateOff(old, wl)
+		return
+	}
+	now := time.Now()
+	if !workload.IsActive(wl) && wl.Status.RequeueState == nil {
+		delete(j.podsReadyUntil, wl.Name)
+	}
+	deactivated := !workload.IsActive(wl) || isDeactivation(wl) || isDeactivation(old)
+
+	if !workload.HasQuotaReservation(old) && workload.HasQuotaReservation(wl) {
+		j.seenEvents["reservations"]++
+		if until := j.deadline(old); now.Before(until) {
+			j.fail("rule 7, never early", "quota is reserved for %s although it has to wait until %s: %s", wl.Name, j.at(until), describe(old))
+		}
+	}
+	evictedNow := !conditionTrue(old, kueue.WorkloadEvicted) && conditionTrue(wl, kueue.WorkloadEvicted)
+	requeued := requeuedAgain(old, wl) && !evictedNow && !deactivated
+	if requeued {
+		j.seenEvents["requeues"]++
+		if until := j.deadline(old); j.decided.Before(until) {
+			j.fail("rule 7, never early", "%s is requeued although it has to wait until %s: %s", wl.Name, j.at(until), describe(old))
+		}
+	}
+	if evictedNow {
+		cond := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
+		j.seenEvents["evictions by "+cond.Reason]++
+		if cond.Reason == kueue.WorkloadEvictedByPodsReadyTimeout && wl.Status.RequeueState != nil && wl.Status.RequeueState.RequeueAt != nil {
+			j.podsReadyUntil[wl.Name] = wl.Status.RequeueState.RequeueAt.Time
+		}
+		if cond.Reason == kueue.WorkloadEvictedByAdmissionCheck {
+			j.dated(wl, cond.LastTransitionTime.Time)
+			if until := j.deadline(wl); until.After(cond.LastTransitionTime.Time) && !until.Equal(requeueAt(wl)) {
+				j.fail("rule 3", "%s is evicted with requeueAt %s instead of %s: %s", wl.Name, j.at(requeueAt(wl)), j.at(until), describe(wl))
+			}
+		}
+	}
+	j.requeueCount(old, wl, evictedNow, deactivated)
+	if takenOut(old, wl) {
+		j.seenEvents["taken out of the queue"]++
+		j.dated(wl, apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime.Time)
+	}
+
+	admitted := !workload.IsAdmitted(old) && workload.IsAdmitted(wl)
+	for _, before := range old.Status.AdmissionChecks {
+		after := workloadCheck(wl, before.Name)
+		seen := j.decidedOn.known[wl.Name]
+		if seen == 0 {
+			seen = j.decidedOn.known[""]
+		}
+		if said := j.spoken[wl.Name][before.Name]; said > seen && (after == nil || !sameCheck(before, *after)) {
+			j.fail("rule 9", "%s changes check %s of %s from %s, said at %d, having seen %d only", process, before.Name, wl.Name, checkText(before), said, seen)
+		}
+		if after == nil {
+			if j.isRequired(wl, before.Name) && j.isRequired(old, before.Name) && (before.State == kueue.CheckStateRetry || j.counts[wl.Name][before.Name] > 0) {
+				j.fail("rule 4", "the entry of %s is gone: %s", wl.Name, checkText(before))
+			}
+			delete(j.counts[wl.Name], before.Name)
+			continue
+		}
+		if before.State == kueue.CheckStateRetry && after.State != kueue.CheckStateRetry && !deactivated && !requeued && !queueStopped(wl) {
+			j.fail("rule 3", "the Retry of check %s of %s is taken back before the requeue", before.Name, wl.Name)
+		}
+		j.retryCount(wl.Name, before, *after, deactivated, admitted)
+		if before.Name == provisioningCheck && before.State != after.State {
+			retries := ptr.Deref(before.RetryCount, 0)
+			if after.State == kueue.CheckStateRejected && retries != provisioningLimit && !j.requests[wl.Name].revoked || after.State == kueue.CheckStateRetry && retries >= provisioningLimit {
+				j.fail("rule 14", "check %s of %s becomes %s after %d retries of %d", before.Name, wl.Name, after.State, retries, provisioningLimit)
+			}
+			if want := min(provisioningBase<<retries, provisioningMax); after.State == kueue.CheckStateRetry && int(ptr.Deref(after.RequeueAfterSeconds, 0)) != want {
+				j.fail("rule 14", "check %s of %s backs off for %d s instead of %d s", before.Name, wl.Name, ptr.Deref(after.RequeueAfterSeconds, 0), want)
+			}
+		}
+		if before.State == kueue.CheckStateRetry && after.State == kueue.CheckStatePending && !deactivated {
+			if after.RequeueAfterSeconds != nil {
+				j.fail("rule 6", "check %s of %s keeps its delay after the requeue", before.Name, wl.Name)
+			}
+		}
+	}
+	if requeued && resetFromRetry(old, wl) {
+		for _, check := range wl.Status.AdmissionChecks {
+			if check.State != kueue.CheckStatePending || check.RequeueAfterSeconds != nil || check.LastTransitionTime.After(now) || check.LastTransitionTime.Time.Before(j.deadline(old)) {
+				j.fail("rule 6", "check %s of %s after the requeue: %s", check.Name, wl.Name, checkText(check))
+			}
+		}
+		if !requeueAt(wl).IsZero() {
+			j.fail("rule 6", "%s is requeued and has requeueAt still", wl.Name)
+		}
+	}
+}
+
+// statusWriteGateOff: a workload that was left waiting when the gate was switched
+// off is requeued at the time that was recorded.
+func (j *judge) statusWriteGateOff(old, wl *kueue.Workload) {
+	if until := requeueAt(old); resetFromRetry(old, wl) && !workload.HasQuotaReservation(old) && !isDeactivation(wl) && !isDeactivation(old) && j.decided.Before(until) {
+		j.fail("gate off, never early", "%s is requeued although it has to wait until %s: %s", wl.Name, j.at(until), describe(old))
+	}
+	counts := make(map[kueue.AdmissionCheckReference]int32)
+	for _, check := range wl.Status.AdmissionChecks {
+		counts[check.Name] = ptr.Deref(check.RetryCount, 0)
+	}
+	j.counts[wl.Name] = counts
+}
+
+// takenOut: a queued workload has to wait for a check.
+func takenOut(old, wl *kueue.Workload) bool {
+	after := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
+	_, byCheck := workload.IsEvictedByAdmissionCheck(wl)
+	return byCheck && requeueAt(old).IsZero() && !requeueAt(wl).IsZero() && !workload.HasQuotaReservation(old) &&
+		after != nil && after.Status == metav1.ConditionFalse
+}
+
+// dated: delays count from the eviction, which must not lie before it happened.
+func (j *judge) dated(wl *kueue.Workload, at time.Time) {
+	asked := slices.ContainsFunc(wl.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
+		return check.State == kueue.CheckStateRetry && ptr.Deref(check.RequeueAfterSeconds, 0) > 0 && j.isRequired(wl, check.Name)
+	})
+	if ahead := at.Sub(j.decided); ahead > time.Second || asked && ahead < 0 {
+		j.fail("rule 1", "the eviction of %s, of %s, is dated %s", wl.Name, j.decided.UTC().Format("4:05.000"), at.UTC().Format("4:05"))
+	}
+}
+
+// retryCount: each retry is counted once, in the write that ends it.
+func (j *judge) retryCount(name string, before, after kueue.AdmissionCheckState, deactivated, admitted bool) {
+	counts := j.counts[name]
+	if counts == nil {
+		counts = make(map[kueue.AdmissionCheckReference]int32)
+		j.counts[name] = counts
+	}
+	want := []int32{counts[before.Name]}
+	switch {
+	case deactivated:
+		want = append(want, 0)
+		if before.State == kueue.CheckStateRetry {
+			// Said when the workload was active again.
+			want = append(want, counts[before.Name]+1)
+		}
+	case before.State == kueue.CheckStateRetry && after.State == kueue.CheckStatePending:
+		want = []int32{counts[before.Name] + 1}
+		j.seenEvents["retries"]++
+	case admitted, before.State == kueue.CheckStateReady && after.State == kueue.CheckStatePending:
+		want = []int32{0}
+	case before.State == kueue.CheckStateReady:
+		want = append(want, 0)
+	}
+	got := ptr.Deref(after.RetryCount, 0)
+	if j.world.config.SwitchGate && before.Name == provisioningCheck && before.State == after.State && got <= provisioningLimit {
+		// Retries with the gate off are carried over.
+		want = append(want, max(got, counts[before.Name]))
+	}
+	if !slices.Contains(want, got) {
+		j.fail("rule 6 and 10", "check %s of %s has retryCount %d instead of %v (from %s to %s)", before.Name, name, got, want, checkText(before), checkText(after))
+	}
+	counts[before.Name] = got
+}
+
+// requeueCount: only WaitForPodsReady counts there.
+func (j *judge) requeueCount(old, wl *kueue.Workload, evictedNow, deactivated bool) {
+	was, is := requeueStateCount(old), requeueStateCount(wl)
+	if was == is {
+		return
+	}
+	cond := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
+	switch {
+	case deactivated && is == 0:
+	case !j.world.config.PodsReady:
+		j.fail("rule 13", "requeueState.count of %s goes from %d to %d without WaitForPodsReady", wl.Name, was, is)
+	case evictedNow && cond.Reason == kueue.WorkloadEvictedByPodsReadyTimeout && is == was+1:
+	case is == 0 && conditionTrue(wl, kueue.WorkloadPodsReady):
+	default:
+		j.fail("rule 13", "requeueState.count of %s goes from %d to %d: %s", wl.Name, was, is, describe(wl))
+	}
+}
+
+func requeueStateCount(wl *kueue.Workload) int32 {
+	if wl.Status.RequeueState == nil {
+		return 0
+	}
+	return ptr.Deref(wl.Status.RequeueState.Count, 0)
+}
+
+func requeueAt(wl *kueue.Workload) time.Time {
+	if wl.Status.RequeueState == nil || wl.Status.RequeueState.RequeueAt == nil {
+		return time.Time{}
+	}
+	return wl.Status.RequeueState.RequeueAt.Time
+}
+
+func isDeactivation(wl *kueue.Workload) bool {
+	return !workload.IsActive(wl) || workload.IsEvictedByDeactivation(wl) || conditionTrue(wl, kueue.WorkloadDeactivationTarget)
+}
+
+func queueStopped(wl *kueue.Workload) bool {
+	requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
+	return requeued != nil && requeued.Status == metav1.ConditionFalse && strings.HasSuffix(requeued.Reason, "QueueStopped")
+}
+
+func requeuedAgain(old, wl *kueue.Workload) bool {
+	before := apimeta.FindStatusCondition(old.Status.Conditions, kueue.WorkloadRequeued)
+	after := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
+	return after != nil && after.Status == metav1.ConditionTrue && after.Reason == kueue.WorkloadBackoffFinished &&
+		(before == nil || before.Status != metav1.ConditionTrue || resetFromRetry(old, wl))
+}
+
+func resetFromRetry(old, wl *kueue.Workload) bool {
+	for _, before := range old.Status.AdmissionChecks {
+		if after := workloadCheck(wl, before.Name); before.State == kueue.CheckStateRetry && after != nil && after.State == kueue.CheckStatePending {
+			return true
+		}
+	}
+	return false
+}
+
+// quiet checks what has to hold when there is nothing left to do.
+func (j *judge) quiet() error {
+	if !j.world.isLed() {
+		return nil
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	stopped := j.queueIsStopped()
+	now := time.Now()
+	for _, wl := range j.world.workloads() {
+		if workload.IsFinished(wl) {
+			continue
+		}
+		if !features.Enabled(features.ACRequeueAfter) {
+			// Where nothing was left waiting, it is as stuck as it ever was.
+			if at := requeueAt(wl); workload.IsActive(wl) && !stopped && !at.IsZero() && now.Sub(at) > 2*time.Second && !workload.HasQuotaReservation(wl) &&
+				apimeta.IsStatusConditionFalse(wl.Status.Conditions, kueue.WorkloadRequeued) {
+				j.fail("gate off, never stuck", "requeueAt is over: %s", describe(wl))
+			}
+			continue
+		}
+		retry, rejected := 0, 0
+		for _, check := range wl.Status.AdmissionChecks {
+			if j.isRequired(wl, check.Name) {
+				switch check.State {
+				case kueue.CheckStateRetry:
+					retry++
+				case kueue.CheckStateRejected:
+					rejected++
+				}
+			}
+		}
+		if !workload.IsActive(wl) {
+			if wl.Status.RequeueState != nil || workload.HasQuotaReservation(wl) {
+				j.fail("rule 11", "something is left on a deactivated workload: %s", describe(wl))
+			}
+			for _, check := range wl.Status.AdmissionChecks {
+				if check.State == kueue.CheckStateRetry || check.RequeueAfterSeconds != nil || ptr.Deref(check.RetryCount, 0) > 0 {
+					j.fail("rule 11", "something is left on a deactivated workload: %s", describe(wl))
+				}
+			}
+			continue
+		}
+		if rejected > 0 {
+			j.fail("rule 8", "rejected, and still active: %s", describe(wl))
+		}
+		if retry > 0 && workload.HasQuotaReservation(wl) {
+			j.fail("rule 3", "a check asks for a retry, and the quota is held: %s", describe(wl))
+		}
+		until := j.deadline(wl)
+		switch {
+		case retry == 0 || stopped:
+		case now.Before(until):
+			requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
+			_, afterTimeout := workload.IsEvictedByPodsReadyTimeout(wl)
+			late := requeueAt(wl).Sub(until)
+			// The backoff of WaitForPodsReady is known to a second only, once it was moved.
+			if late < 0 || late > time.Second || late > 0 && !afterTimeout || requeued == nil || requeued.Status != metav1.ConditionFalse {
+				j.fail("rule 4", "%s should wait until %s: %s", wl.Name, j.at(until), describe(wl))
+			}
+		case now.Sub(until) > 2*time.Second:
+			j.fail("rule 7, never stuck", "%s should have been requeued at %s: %s", wl.Name, j.at(until), describe(wl))
+		}
+		if at := requeueAt(wl); !stopped && !at.IsZero() && now.Sub(at) > 2*time.Second && !workload.HasQuotaReservation(wl) {
+			j.fail("rule 7, never stuck", "requeueAt is over: %s", describe(wl))
+		}
+	}
+	return j.first
+}
+
+func (j *judge) queueIsStopped() bool {
+	cq := &kueue.ClusterQueue{}
+	if err := j.world.admin.Get(context.Background(), client.ObjectKey{Name: clusterQueue}, cq); err != nil {
+		return true
+	}
+	lq := &kueue.LocalQueue{}
+	if err := j.world.admin.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: localQueue}, lq); err != nil {
+		return true
+	}
+	return ptr.Deref(cq.Spec.StopPolicy, kueue.None) != kueue.None
+}
+
+func (j *judge) at(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return fmt.Sprintf("%.0fs", t.Sub(j.world.start).Seconds())
+}
+
+// hideNewFields: for traces that are compared with upstream's, which has no such
+// fields.
+var hideNewFields bool
+
+func checkText(check kueue.AdmissionCheckState) string {
+	text := fmt.Sprintf("%s=%s", check.Name, check.State)
+	if check.RequeueAfterSeconds != nil && !hideNewFields {
+		text += fmt.Sprintf(" after %d s", *check.RequeueAfterSeconds)
+	}
+	if check.RetryCount != nil && !hideNewFields {
+		text += fmt.Sprintf(" count %d", *check.RetryCount)
+	}
+	return text + " since " + check.LastTransitionTime.UTC().Format("4:05")
+}
+
+// parts are what tells one state of a workload from another.
+func parts(wl *kueue.Workload) []string {
+	var result []string
+	if !workload.IsActive(wl) {
+		result = append(result, "inactive")
+	}
+	for _, cond := range wl.Status.Conditions {
+		result = append(result, fmt.Sprintf("%s=%s(%s %s)", cond.Type, cond.Status, cond.Reason, cond.LastTransitionTime.UTC().Format("4:05")))
+	}
+	for _, check := range wl.Status.AdmissionChecks {
+		result = append(result, checkText(check))
+	}
+	if at := requeueAt(wl); !at.IsZero() {
+		result = append(result, "requeueAt "+at.UTC().Format("4:05"))
+	}
+	if count := requeueStateCount(wl); count > 0 {
+		result = append(result, fmt.Sprintf("requeueState.count %d", count))
+	}
+	return result
+}
+
+func describe(wl *kueue.Workload) string {
+	return wl.Name + " " + strings.Join(parts(wl), ", ")
+}
+
+func difference(old, wl *kueue.Workload) string {
+	before, after := parts(old), parts(wl)
+	var result []string
+	for _, part := range after {
+		if !slices.Contains(before, part) {
+			result = append(result, "+"+part)
+		}
+	}
+	for _, part := range before {
+		if !slices.Contains(after, part) {
+			result = append(result, "-"+part)
+		}
+	}
+	return strings.Join(result, " ")
+}

@@ -1,0 +1,299 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package simulation
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"sigs.k8s.io/kueue/pkg/features"
+
+	"kueue-acrequeueafter/simulation/mutants"
+)
+
+func TestMain(m *testing.M) {
+	// On one thread at a time a schedule runs the same way each time.
+	threads := 1
+	if n, err := strconv.Atoi(os.Getenv("SIMULATION_THREADS")); err == nil {
+		threads = n // 0: as many as there are cores
+	}
+	runtime.GOMAXPROCS(threads)
+	debug.SetGCPercent(400)
+	os.Exit(m.Run())
+}
+
+// weights says how often a step is of a kind. The first is what steps that do
+// not matter shrink to.
+var weights = map[Op]int{
+	OpNothing: 1, OpAdvance: 16, OpSettle: 8, OpSleep: 8, OpRead: 2, OpRetry: 12, OpAnswer: 5, OpReady: 7, OpJob: 2,
+	OpActive: 2, OpStop: 1, OpChecks: 1, OpCrash: 2, OpLose: 2, OpBreak: 1, OpQueue: 3, OpPods: 2, OpFinish: 1, OpProvision: 6,
+}
+
+var schedules = generator(weights)
+
+func generator(weights map[Op]int) *rapid.Generator[Schedule] {
+	var table []Op
+	for op := range ops {
+		table = append(table, slices.Repeat([]Op{op}, weights[op])...)
+	}
+	number := rapid.IntRange(0, 255)
+	step := rapid.Custom(func(t *rapid.T) Step {
+		return Step{Op: rapid.SampledFrom(table).Draw(t, "op"), A: number.Draw(t, "a"), B: number.Draw(t, "b"), C: number.Draw(t, "c")}
+	})
+	return rapid.Custom(func(t *rapid.T) Schedule {
+		return Schedule{
+			Config: Config{
+				Replicas:     rapid.SampledFrom([]int{1, 1, 1, 2}).Draw(t, "replicas"),
+				PodsReady:    rapid.Bool().Draw(t, "podsReady"),
+				OnFlavors:    rapid.Bool().Draw(t, "onFlavors"),
+				Strict:       rapid.Bool().Draw(t, "strict"),
+				Provisioning: rapid.SampledFrom([]bool{false, false, true}).Draw(t, "provisioning"),
+				SwitchGate:   weights[OpGate] > 0,
+			},
+			Steps: rapid.SliceOfN(step, 15, 40).Draw(t, "steps"),
+		}
+	})
+}
+
+// with returns the weights with one changed.
+func with(op Op, weight int) map[Op]int {
+	changed := maps.Clone(weights)
+	changed[op] = weight
+	return changed
+}
+
+// tally sums up what schedules went through.
+type tally struct {
+	schedules, steps int
+	events           map[string]int
+}
+
+func (c *tally) add(r Result) {
+	if c.events == nil {
+		c.events = make(map[string]int)
+	}
+	c.schedules++
+	c.steps += r.Steps
+	for name, n := range r.Events {
+		c.events[name] += n
+	}
+}
+
+func (c *tally) String() string {
+	text := []string{fmt.Sprintf("%d schedules, %d steps", c.schedules, c.steps)}
+	for _, name := range slices.Sorted(maps.Keys(c.events)) {
+		text = append(text, fmt.Sprintf("%d %s", c.events[name], name))
+	}
+	return strings.Join(text, ", ")
+}
+
+// corpus has schedules that random ones seldom come to.
+var corpus = []Schedule{
+	{
+		// A backoff of WaitForPodsReady, while the LocalQueue is created again.
+		Config: Config{Replicas: 1, PodsReady: true},
+		Steps:  []Step{{Op: OpReady}, {Op: OpReady, A: 1}, {Op: OpSettle}, {Op: OpSleep, A: 4}, {Op: OpSleep, A: 5}, {Op: OpSettle}, {Op: OpQueue, A: 3}, {Op: OpSettle}},
+	},
+	{
+		// A check is asked for again when the manager has just started.
+		Config: Config{Replicas: 1, Provisioning: true, SwitchGate: true},
+		Steps:  []Step{{Op: OpChecks, A: 3}, {Op: OpReady, A: 1}, {Op: OpSettle}, {Op: OpJob}, {Op: OpAdvance, A: 7}},
+	},
+	{
+		// As many failed requests as there are, and one more.
+		Config: Config{Replicas: 1, Provisioning: true},
+		Steps:  slices.Repeat([]Step{{Op: OpProvision, A: 0}, {Op: OpProvision, A: 1}, {Op: OpProvision, A: 2}, {Op: OpSettle}, {Op: OpSleep, A: 6}, {Op: OpSleep, A: 6}, {Op: OpSettle}}, 3),
+	},
+}
+
+// example returns one of the corpus, and after them a random one.
+func example(seed int) Schedule {
+	if seed < len(corpus) {
+		return corpus[seed]
+	}
+	return schedules.Example(seed)
+}
+
+func check(t *testing.T, schedules *rapid.Generator[Schedule], total *tally) func(*rapid.T) {
+	return func(rt *rapid.T) {
+		schedule := schedules.Draw(rt, "schedule")
+		result := Run(t, schedule)
+		total.add(result)
+		if result.Err != nil {
+			rt.Logf("%s\n%s", schedule, result)
+			rt.Fatal(result.Kind())
+		}
+	}
+}
+
+// TestSimulation holds the rules on random schedules, as many as -rapid.checks
+// says. A failure prints its seed, and a trace of the shortest schedule found.
+func TestSimulation(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	for _, way := range []string{"apply", "merge patch"} {
+		t.Run(way, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, way == "merge patch")
+			total := &tally{}
+			for _, schedule := range corpus {
+				if result := Run(t, schedule); result.Err != nil {
+					t.Errorf("%s\n%s", schedule, result)
+				}
+			}
+			rapid.Check(t, check(t, schedules, total))
+			t.Log(total)
+		})
+	}
+}
+
+// TestGateSwitched switches the gate while workloads wait.
+func TestGateSwitched(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	total := &tally{}
+	rapid.Check(t, func(rt *rapid.T) {
+		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+		check(t, generator(with(OpGate, 4)), total)(rt)
+	})
+	t.Log(total)
+}
+
+// TestSoak runs TestSimulation for SOAK_MINUTES.
+func TestSoak(t *testing.T) {
+	minutes, err := strconv.ParseFloat(os.Getenv("SOAK_MINUTES"), 64)
+	if err != nil {
+		t.Skip("make soak SOAK_MINUTES=n runs it")
+	}
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	total := &tally{}
+	for end := time.Now().Add(time.Duration(minutes * float64(time.Minute))); time.Now().Before(end) && !t.Failed(); {
+		for _, mergePatch := range []bool{false, true} {
+			features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, mergePatch)
+			rapid.Check(t, check(t, schedules, total))
+		}
+		fmt.Println(time.Now().Format(time.TimeOnly), total)
+	}
+}
+
+// TestGateOff compares the traces with the gate off with those of upstream's
+// code. It runs twice: built from the baseline it writes the traces to the file
+// that BASELINE_TRACES names, and then it reads them.
+func TestGateOff(t *testing.T) {
+	file := os.Getenv("BASELINE_TRACES")
+	if file == "" {
+		t.Skip("needs upstream's traces: make test-simulation")
+	}
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, false)
+	hideNewFields = true
+	t.Cleanup(func() { hideNewFields = false })
+	const n, upstreamRuns, runs = 60, 3, 10
+	// After a restart the informers tell of what exists in random order.
+	schedules := generator(with(OpCrash, 0))
+	data, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) {
+		traces := make([][]string, n)
+		for seed := range traces {
+			for range upstreamRuns {
+				trace := strings.Join(Run(t, schedules.Example(seed)).Trace, "\n")
+				if !slices.Contains(traces[seed], trace) {
+					traces[seed] = append(traces[seed], trace)
+				}
+			}
+		}
+		if data, err = json.Marshal(traces); err == nil {
+			err = os.WriteFile(file, data, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	var upstream [][]string
+	if err := json.Unmarshal(data, &upstream); err != nil {
+		t.Fatal(err)
+	}
+	compared := 0
+	for seed := range upstream {
+		// Maps are walked in random order: one that ran in several ways upstream
+		// is left out, another may need several runs.
+		if len(upstream[seed]) > 1 {
+			continue
+		}
+		compared++
+		var trace string
+		for range runs {
+			if trace = strings.Join(Run(t, schedules.Example(seed)).Trace, "\n"); trace == upstream[seed][0] {
+				break
+			}
+		}
+		if diff := cmp.Diff(strings.Split(upstream[seed][0], "\n"), strings.Split(trace, "\n")); diff != "" {
+			t.Errorf("schedule %d, %s: the gate is off, but (-upstream,+ours):\n%s", seed, schedules.Example(seed), diff)
+		}
+	}
+	if t.Logf("%d schedules of %d compared", compared, n); compared < n/2 {
+		t.Errorf("only %d schedules of %d run the same way each time", compared, n)
+	}
+}
+
+// TestReplay runs schedules twice, to see that they run the same way.
+func TestReplay(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	const n = 20
+	same := 0
+	for seed := range n {
+		schedule := schedules.Example(seed)
+		if slices.Equal(Run(t, schedule).Trace, Run(t, schedule).Trace) {
+			same++
+		}
+	}
+	// Maps in Kueue's and in client-go's caches are walked in random order.
+	if same < n/2 {
+		t.Errorf("%d of %d schedules ran the same way when run again", same, n)
+	}
+}
+
+// TestMutants shows that the simulation finds each of the known mistakes.
+func TestMutants(t *testing.T) {
+	limit, err := strconv.Atoi(os.Getenv("MUTANT_SCHEDULES"))
+	if err != nil {
+		t.Skip("needs the mutants to be built in: make test-simulation")
+	}
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	for _, m := range mutants.All {
+		t.Run(m.Name, func(t *testing.T) {
+			t.Setenv(mutants.Variable, m.Name)
+			for seed := range limit {
+				if result := Run(t, example(seed)); result.Err != nil {
+					t.Logf("found after %d schedules: %v", seed+1, result.Err)
+					return
+				}
+			}
+			t.Errorf("not found in %d schedules", limit)
+		})
+	}
+}
