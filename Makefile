@@ -34,12 +34,21 @@ KUBE_LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=v1.34.1 -X k8s
 # it, with the reasons.
 GATE_ON_DIR := $(PROJECT)/build/gate-on
 GATE_ON_SKIP := TestReconcile/^workload_with_retry_checks_should_be_evicted_and_checks_should_be_pending
+GATE_ON_SKIP := $(GATE_ON_SKIP)|TestReconcile/^when_request_fails_and_is_retried
+GATE_ON_SKIP := $(GATE_ON_SKIP)|TestReconcile/^workload_retries_the_admission_check_when_is_not_admitted_and_receives_the_provisioning_request.s_BookingExpired_condition
 GATE_ON_GINKGO_SKIP := the workload should get the AdditionalChecks added
+GATE_ON_GINKGO_SKIP := $(GATE_ON_GINKGO_SKIP)|Admission checks for an evicted workload are Pending
+GATE_ON_GINKGO_SKIP := $(GATE_ON_GINKGO_SKIP)|Should retry if a ProvisioningRequest fails, then (succeed|reject)
+GATE_ON_GINKGO_SKIP := $(GATE_ON_GINKGO_SKIP)|Should retry when a ProvisioningRequest is in BookingExpired stated, then succeed
+GATE_ON_GINKGO_SKIP := $(GATE_ON_GINKGO_SKIP)|Should retry twice if a ProvisioningRequest fails twice
 GATE_ON_TESTFLAGS := -overlay $(GATE_ON_DIR)/overlay.json -skip '$(GATE_ON_SKIP)'
 
-# Upstream's suites, which ours join.
-INTEGRATION_TARGET ?= ./test/integration/singlecluster/controller/core ./test/integration/singlecluster/controller/jobs/job
 INTEGRATION_GATE ?= off
+# Upstream's suites, which ours join.
+INTEGRATION_SUITES := controller/core controller/jobs/job scheduler/podsready controller/admissionchecks/provisioning
+INTEGRATION_TARGET ?= $(addprefix ./test/integration/singlecluster/,$(INTEGRATION_SUITES))
+# Each process has a control plane of its own; the specs mostly wait.
+INTEGRATION_PROCS ?= 3
 GINKGO_ARGS ?=
 GATE ?= true
 
@@ -110,10 +119,10 @@ $(BIN)/kube-apiserver: tools/kube-apiserver/go.mod tools/kube-apiserver/go.sum
 ##@ Testing
 
 # Directories of ours that are Go modules with code of their own.
-OUR_MODULES = . $(patsubst %/go.mod,%,$(wildcard demo/go.mod examples/go.mod examples/*/go.mod))
+OUR_MODULES = . $(patsubst %/go.mod,%,$(wildcard demo/go.mod simulation/go.mod examples/go.mod examples/*/go.mod))
 
 .PHONY: test
-test: verify lint test-unit ## Run verify, lint and all unit tests.
+test: verify lint test-unit test-simulation ## Run verify, lint, all unit tests and the simulation.
 
 .PHONY: lint
 lint: fresh-tree $(BIN)/staticcheck ## Check format, go vet and staticcheck: our modules, the overlay, the touched packages.
@@ -142,10 +151,69 @@ test-unit: fresh-tree ## Run upstream's and our unit tests of the touched packag
 	go test $$packages; \
 	echo "==> the same, gate on"; \
 	go test $(GATE_ON_TESTFLAGS) $$packages
-	@for module in $(OUR_MODULES); do \
+	@for module in $(filter-out simulation,$(OUR_MODULES)); do \
 		echo "==> tests of our module in $$module"; \
 		(cd $$module && go test ./...); \
 	done
+
+# How many schedules the simulation runs with each way of writing.
+SIMULATION_CHECKS ?= 500
+# The same schedules each time; "make soak" runs others.
+SIMULATION_SEED ?= 20261121
+MUTANT_SCHEDULES ?= 300
+SIMULATION := $(BIN)/simulation.test
+IN_SIMULATION = cd simulation && $(1) -test.timeout 60m -test.v -test.run
+
+.PHONY: test-simulation
+test-simulation: fresh-tree simulation-binaries ## Run random schedules of the real code, and show that it finds known mistakes (SIMULATION_CHECKS=500).
+	$(call say,simulation: $(SIMULATION_CHECKS) schedules with each way of writing; the mutants; the gate switched; the gate off (minutes))
+	@$(MAKE) -j2 --output-sync=target AS_IS=1 simulate-apply simulate-merge-patch simulate-gate simulate-mutants
+
+.PHONY: simulation-binaries simulate-apply simulate-merge-patch simulate-gate simulate-mutants
+simulation-binaries: fresh-tree
+	$(call say,building the simulation as it is; with the mutants; with upstream's code)
+	@cd simulation && go test -c -o $(SIMULATION) . && \
+	go run ./overlay mutants $(TREE_DIR) $(PROJECT)/build/mutants && \
+	go test -overlay $(PROJECT)/build/mutants/overlay.json -c -o $(SIMULATION)-mutants . && \
+	go run ./overlay baseline $(TREE_DIR) $(PROJECT)/build/baseline && \
+	go test -overlay $(PROJECT)/build/baseline/overlay.json -c -o $(SIMULATION)-baseline .
+
+simulate-apply:
+	@$(call IN_SIMULATION,$(SIMULATION)) 'TestSimulation/apply|TestReplay' -rapid.seed=$(SIMULATION_SEED) -rapid.checks=$(SIMULATION_CHECKS)
+
+simulate-merge-patch:
+	@$(call IN_SIMULATION,$(SIMULATION)) TestSimulation/merge_patch -rapid.seed=$(SIMULATION_SEED) -rapid.checks=$(SIMULATION_CHECKS)
+
+simulate-gate:
+	@rm -f $(PROJECT)/build/baseline/traces.json
+	@export BASELINE_TRACES=$(PROJECT)/build/baseline/traces.json; \
+	($(call IN_SIMULATION,$(SIMULATION)-baseline) TestGateOff) && \
+	($(call IN_SIMULATION,$(SIMULATION)) 'TestGateOff|TestGateSwitched' -rapid.seed=$(SIMULATION_SEED) -rapid.checks=$$(($(SIMULATION_CHECKS) / 5)))
+
+simulate-mutants:
+	@export MUTANT_SCHEDULES=$(MUTANT_SCHEDULES); $(call IN_SIMULATION,$(SIMULATION)-mutants) TestMutants
+
+SOAK_MINUTES ?= 30
+
+.PHONY: soak
+soak: fresh-tree ## Run the simulation for SOAK_MINUTES=30, one process a core.
+	$(call say,simulation for $(SOAK_MINUTES) minutes)
+	@cd simulation && go test -c -o $(SIMULATION) .
+	@export SOAK_MINUTES=$(SOAK_MINUTES); $(call IN_SIMULATION,$(SIMULATION)) TestSoak -test.timeout 0 & first=$$!; \
+	export SOAK_MINUTES=$(SOAK_MINUTES); ($(call IN_SIMULATION,$(SIMULATION)) TestSoak -test.timeout 0); second=$$?; \
+	wait $$first && exit $$second
+
+# The race detector needs a C compiler.
+.PHONY: test-race
+test-race: fresh-tree ## Run our unit tests and some schedules of the simulation with the race detector.
+	@command -v gcc >/dev/null || { echo "error: the race detector needs gcc, which is not installed: apt-get install gcc libc6-dev" >&2; exit 1; }
+	$(call say,race detector: unit tests of the touched packages (compiling takes minutes when nothing is cached))
+	@packages=$$($(PATCHSET) touched --unit); tools/gate-on.sh $(TREE) $(GATE_ON_DIR); \
+	cd $(TREE_DIR) && CGO_ENABLED=1 go test -race $(GATE_ON_TESTFLAGS) $$packages
+	$(call say,race detector: $(RACE_CHECKS) schedules of the simulation, on all cores)
+	@cd simulation && CGO_ENABLED=1 SIMULATION_THREADS=0 go test -race -run 'TestSimulation' -rapid.seed=$(SIMULATION_SEED) -rapid.checks=$(RACE_CHECKS) -timeout 30m .
+
+RACE_CHECKS ?= 40
 
 # CRDs that upstream's suites read from dep-crds: module, its directory, name.
 DEP_CRDS := \
@@ -172,11 +240,11 @@ dep-crds: fresh-tree
 	rm -f dep-crds/training-operator-crds/kubeflow.org_mpijobs.yaml # conflicts with mpi-operator's
 
 .PHONY: test-integration
-test-integration: fresh-tree envtest dep-crds ## Run envtest suites in the tree (INTEGRATION_TARGET="./test/...", INTEGRATION_GATE=on, GINKGO_ARGS).
+test-integration: fresh-tree envtest dep-crds ## Run envtest suites in the tree (INTEGRATION_TARGET="./test/...", INTEGRATION_GATE=on, INTEGRATION_PROCS, GINKGO_ARGS).
 	$(call say,integration suites, gate $(INTEGRATION_GATE) by default: $(INTEGRATION_TARGET) (compiling takes minutes when nothing is cached))
 	@tools/gate-on.sh $(TREE) $(GATE_ON_DIR)
 	@cd $(TREE_DIR) && GOFLAGS="$(GOFLAGS)$(if $(filter on,$(INTEGRATION_GATE)), -overlay=$(GATE_ON_DIR)/overlay.json)" KUBEBUILDER_ASSETS=$(BIN) PROJECT_DIR=$(TREE_DIR)/ ENVTEST_K8S_VERSION=$(basename $(KUBE_VERSION)) \
-		go run github.com/onsi/ginkgo/v2/ginkgo run --trimpath --output-interceptor-mode=none --keep-going$(if $(filter on,$(INTEGRATION_GATE)), --skip "$(GATE_ON_GINKGO_SKIP)") $(GINKGO_ARGS) $(INTEGRATION_TARGET)
+		go run github.com/onsi/ginkgo/v2/ginkgo run --trimpath --output-interceptor-mode=none --keep-going --procs=$(INTEGRATION_PROCS)$(if $(filter on,$(INTEGRATION_GATE)), --skip "$(GATE_ON_GINKGO_SKIP)") $(GINKGO_ARGS) $(INTEGRATION_TARGET)
 
 .PHONY: demo
 demo: build envtest ## Show a delayed retry on a real control plane (GATE=false: without the feature).
