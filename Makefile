@@ -45,7 +45,7 @@ GATE_ON_TESTFLAGS := -overlay $(GATE_ON_DIR)/overlay.json -skip '$(GATE_ON_SKIP)
 
 INTEGRATION_GATE ?= off
 # Upstream's suites, which ours join.
-INTEGRATION_SUITES := controller/core controller/jobs/job scheduler/podsready controller/admissionchecks/provisioning
+INTEGRATION_SUITES := controller/core controller/jobs/job scheduler/podsready controller/admissionchecks/provisioning controller/admissionchecks/external
 INTEGRATION_TARGET ?= $(addprefix ./test/integration/singlecluster/,$(INTEGRATION_SUITES))
 # Each process has a control plane of its own; the specs mostly wait.
 INTEGRATION_PROCS ?= 3
