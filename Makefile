@@ -103,6 +103,11 @@ build: fresh-tree ## Build build/bin/manager from the patched tree.
 	$(call say,building build/bin/manager $(VERSION) (about 4 minutes when nothing is cached))
 	@cd $(TREE_DIR) && CGO_ENABLED=0 go build -ldflags "-s -w -X $(VERSION_PKG).GitVersion=$(VERSION) -X $(VERSION_PKG).GitCommit=$(COMMIT) -X $(VERSION_PKG).BuildDate=$(BUILD_DATE)" -o $(BIN)/manager ./cmd/kueue
 
+.PHONY: examples
+examples: fresh-tree ## Build the three check controllers of examples/ into build/bin.
+	$(call say,building build/bin/budget, capacity and health)
+	@cd examples && CGO_ENABLED=0 go build -o $(BIN)/ ./budget ./capacity ./health
+
 .PHONY: envtest
 envtest: need-tools $(BIN)/etcd $(BIN)/kube-apiserver ## Build build/bin/etcd and build/bin/kube-apiserver from Go modules.
 
@@ -122,7 +127,7 @@ $(BIN)/kube-apiserver: tools/kube-apiserver/go.mod tools/kube-apiserver/go.sum
 OUR_MODULES = . $(patsubst %/go.mod,%,$(wildcard demo/go.mod simulation/go.mod examples/go.mod examples/*/go.mod))
 
 .PHONY: test
-test: verify lint test-unit test-simulation ## Run verify, lint, all unit tests and the simulation.
+test: verify lint test-unit test-simulation test-examples ## Run verify, lint, all unit tests, the simulation and the examples.
 
 .PHONY: lint
 lint: fresh-tree $(BIN)/staticcheck ## Check format, go vet and staticcheck: our modules, the overlay, the touched packages.
@@ -245,6 +250,11 @@ test-integration: fresh-tree envtest dep-crds ## Run envtest suites in the tree 
 	@tools/gate-on.sh $(TREE) $(GATE_ON_DIR)
 	@cd $(TREE_DIR) && GOFLAGS="$(GOFLAGS)$(if $(filter on,$(INTEGRATION_GATE)), -overlay=$(GATE_ON_DIR)/overlay.json)" KUBEBUILDER_ASSETS=$(BIN) PROJECT_DIR=$(TREE_DIR)/ ENVTEST_K8S_VERSION=$(basename $(KUBE_VERSION)) \
 		go run github.com/onsi/ginkgo/v2/ginkgo run --trimpath --output-interceptor-mode=none --keep-going --procs=$(INTEGRATION_PROCS)$(if $(filter on,$(INTEGRATION_GATE)), --skip "$(GATE_ON_GINKGO_SKIP)") $(GINKGO_ARGS) $(INTEGRATION_TARGET)
+
+.PHONY: test-examples
+test-examples: build envtest examples ## Try the examples on a real API server, with Kueue's manager.
+	$(call say,the examples on a real API server)
+	@cd examples && EXAMPLES_BIN=$(BIN) go test -count=1 -run TestExamples .
 
 .PHONY: demo
 demo: build envtest ## Show a delayed retry on a real control plane (GATE=false: without the feature).

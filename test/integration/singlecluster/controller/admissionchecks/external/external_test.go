@@ -248,16 +248,19 @@ var _ = ginkgo.Describe("External admission checks", ginkgo.Label("controller:ex
 	})
 
 	ginkgo.It("Should answer for two checks of a workload, and leave each as the other answers", func() {
-		begin(external.Options{Decide: func(_ context.Context, _ *kueue.Workload, asked external.Check) (external.Verdict, error) {
-			if asked.AdmissionCheck.Name == check.Name && asked.Retries() == 0 {
-				return external.Retry(time.Second, "one of them"), nil
+		begin(external.Options{Decide: func(_ context.Context, wl *kueue.Workload, asked external.Check) (external.Verdict, error) {
+			switch {
+			case asked.AdmissionCheck.Name == second.Name || asked.Retries() > 0:
+				return external.Ready("now"), nil
+			case stateOf(wl, second).State != kueue.CheckStateReady:
+				return external.Pending("after the other"), nil
+			default:
+				return external.Retry(time.Second, "not yet"), nil
 			}
-			return external.Ready("now"), nil
 		}}, check, second)
 
-		wl.await("both answered", func(wl *kueue.Workload) bool {
-			return stateOf(wl, check).State == kueue.CheckStateRetry && stateOf(wl, second).State == kueue.CheckStateReady
-		})
+		retry := wl.await("to be retried", func(wl *kueue.Workload) bool { return stateOf(wl, check).State == kueue.CheckStateRetry })
+		gomega.Expect(stateOf(retry, second).State).To(gomega.Equal(kueue.CheckStateReady))
 		admitted := wl.await("admitted", workload.IsAdmitted)
 		gomega.Expect(admitted.Status.AdmissionChecks).To(gomega.HaveLen(2))
 	})
@@ -315,6 +318,19 @@ var _ = ginkgo.Describe("External admission checks", ginkgo.Label("controller:ex
 		say(external.Pending("there is room"))
 		requeued := wl.await("requeued", isRequeued)
 		gomega.Expect(stateOf(requeued, check).RequeueAfterSeconds).To(gomega.BeNil())
+	})
+
+	ginkgo.It("Should end a delay that another field manager owns as well", func() {
+		begin(external.Options{Decide: passAt(1, longDelay)}, check)
+		waiting := wl.await("waiting", isWaiting)
+		patch := &kueue.Workload{
+			TypeMeta:   metav1.TypeMeta{APIVersion: kueue.GroupVersion.String(), Kind: "Workload"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
+			Status:     kueue.WorkloadStatus{AdmissionChecks: []kueue.AdmissionCheckState{stateOf(waiting, check)}},
+		}
+		gomega.Expect(k8sClient.Status().Patch(ctx, patch, client.Apply, client.FieldOwner("someone-else"), client.ForceOwnership)).To(gomega.Succeed())
+		say(external.Retry(0, "at once"))
+		wl.await("admitted", workload.IsAdmitted)
 	})
 
 	ginkgo.It("Should let those that wait go on when a source changes", func() {
