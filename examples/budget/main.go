@@ -99,7 +99,7 @@ func run(ctx context.Context) error {
 	if err := external.Setup(mgr, external.Options{
 		ControllerName: *controllerName,
 		Decide:         c.decide,
-		WhileWaiting:   c.whileWaiting,
+		WhileWaiting:   c.decide, // when the budget changes
 		Sources: []external.Source{{
 			Object: &corev1.ConfigMap{},
 			Concerns: func(obj client.Object, wl *kueue.Workload) bool {
@@ -136,13 +136,4 @@ func (c *controller) decide(ctx context.Context, wl *kueue.Workload, check exter
 		return external.Verdict{}, err
 	}
 	return decide(budget, workloads.Items, wl, check.State.Name, time.Now()), nil
-}
-
-// whileWaiting lets a workload go on when the budget was raised.
-func (c *controller) whileWaiting(ctx context.Context, wl *kueue.Workload, check external.Check) (external.Verdict, error) {
-	verdict, err := c.decide(ctx, wl, check)
-	if err != nil || verdict.State != kueue.CheckStateReady {
-		return external.Verdict{}, err
-	}
-	return external.Pending("The budget was raised"), nil
 }

@@ -87,8 +87,10 @@ type Options struct {
 	Decide Func
 	// WhileWaiting, if set, is called for each workload that waits for a retry that
 	// the check has asked for (see WaitsFor), when a Source or the AdmissionCheck
-	// changes and at the start of the controller. Another delay moves the deadline,
-	// Pending withdraws the request, and the zero Verdict leaves all as it is.
+	// changes and at the start of the controller. Another delay moves the deadline.
+	// Pending and Ready withdraw the request: the workload is requeued, and Decide
+	// called when it has quota again. It may be the same function as Decide, unless
+	// the delays of that are random.
 	WhileWaiting Func
 	// Validate, if set, tells whether an AdmissionCheck can be used. It returns nil,
 	// or an error made by Inactive; the check is Active or not accordingly. After
@@ -250,6 +252,10 @@ func (c *controller) answer(ctx context.Context, wl *kueue.Workload, state kueue
 	verdict, err := decide(ctx, wl, Check{AdmissionCheck: check, State: state})
 	if err != nil {
 		return 0, err
+	}
+	if verdict.State == kueue.CheckStateReady && !Asks(wl, state.Name) {
+		// It would be out of date when the workload has quota again.
+		verdict = Pending(verdict.Message)
 	}
 	if err := c.writer.write(ctx, wl, state.Name, verdict); err != nil {
 		return 0, client.IgnoreNotFound(err)

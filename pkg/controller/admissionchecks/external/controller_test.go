@@ -232,6 +232,18 @@ func TestReconcileWorkload(t *testing.T) {
 			verdict:    Ready("paid"),
 			wantStates: states(checkState("budget", kueue.CheckStateRetry)),
 		},
+		"waiting, and would be ready now": {
+			wl:     waitingWorkload("wl", "budget").Obj(),
+			checks: []client.Object{budget},
+			opts: Options{WhileWaiting: func(context.Context, *kueue.Workload, Check) (Verdict, error) {
+				return Ready("paid"), nil
+			}},
+			wantCalls: []string{"WhileWaiting budget"},
+			wantStates: states(kueue.AdmissionCheckState{
+				Name: "budget", State: kueue.CheckStatePending, Message: "paid", LastTransitionTime: metav1.NewTime(testNow.Local()), RetryCount: ptr.To[int32](2),
+			}),
+			wantWrites: map[string]int{"example.com/budget/budget": 1},
+		},
 		"waiting, with a function for it": {
 			wl:     waitingWorkload("wl", "budget").Obj(),
 			checks: []client.Object{budget},

@@ -335,19 +335,15 @@ var _ = ginkgo.Describe("External admission checks", ginkgo.Label("controller:ex
 
 	ginkgo.It("Should let those that wait go on when a source changes", func() {
 		var open atomic.Bool
+		decide := func(context.Context, *kueue.Workload, external.Check) (external.Verdict, error) {
+			if open.Load() {
+				return external.Ready("open"), nil
+			}
+			return external.Retry(longDelay, "closed"), nil
+		}
 		begin(external.Options{
-			Decide: func(context.Context, *kueue.Workload, external.Check) (external.Verdict, error) {
-				if open.Load() {
-					return external.Ready("open"), nil
-				}
-				return external.Retry(longDelay, "closed"), nil
-			},
-			WhileWaiting: func(context.Context, *kueue.Workload, external.Check) (external.Verdict, error) {
-				if open.Load() {
-					return external.Pending("open again"), nil
-				}
-				return external.Verdict{}, nil
-			},
+			Decide:       decide,
+			WhileWaiting: decide,
 			Sources: []external.Source{{
 				Object:   &corev1.ConfigMap{},
 				Concerns: func(obj client.Object, wl *kueue.Workload) bool { return obj.GetNamespace() == wl.Namespace },
@@ -356,6 +352,9 @@ var _ = ginkgo.Describe("External admission checks", ginkgo.Label("controller:ex
 		wl.await("waiting", isWaiting)
 		open.Store(true)
 		util.MustCreate(ctx, k8sClient, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "source"}})
+		requeued := wl.await("requeued", isRequeued)
+		gomega.Expect(stateOf(requeued, check).State).To(gomega.Equal(kueue.CheckStatePending))
+		gomega.Expect(stateOf(requeued, check).RetryCount).To(gomega.BeNil(), "a request that was withdrawn was counted as a retry")
 		wl.await("admitted", workload.IsAdmitted)
 	})
 
