@@ -74,7 +74,7 @@ func decide(b budget, workloads []kueue.Workload, wl *kueue.Workload, check kueu
 	case price.Cmp(b.limit) > 0:
 		return external.Rejected(fmt.Sprintf("Costs %s CPUs, the whole budget is %s", &price, &b.limit))
 	case price.Cmp(left) > 0:
-		return external.Retry(next.Sub(now), fmt.Sprintf("Costs %s CPUs, of the budget are %s left until %s", &price, &left, next.UTC().Format(time.RFC3339)))
+		return external.RetryAt(next, fmt.Sprintf("Costs %s CPUs, of the budget are %s left until %s", &price, &left, next.UTC().Format(time.RFC3339)))
 	default:
 		return external.Ready(fmt.Sprintf("Costs %s of %s CPUs that were left", &price, &left))
 	}

@@ -66,7 +66,7 @@ func TestDecide(t *testing.T) {
 			budget: ten,
 			others: []kueue.Workload{paid("a", "3", now.Add(-time.Hour)), paid("b", "4", now.Add(-22*time.Hour))},
 			wl:     workload("wl", "4", 1, kueue.CheckStatePending, now),
-			want:   external.Retry(time.Hour, "Costs 4 CPUs, of the budget are 3 left until 2026-11-21T11:00:00Z"),
+			want:   external.RetryAt(now.Add(time.Hour), "Costs 4 CPUs, of the budget are 3 left until 2026-11-21T11:00:00Z"),
 		},
 		"spent in the period before": {
 			budget: ten,
@@ -88,7 +88,7 @@ func TestDecide(t *testing.T) {
 			budget: budget{limit: resource.MustParse("10"), period: 24 * time.Hour, resets: now.Add(-47 * time.Hour)},
 			others: []kueue.Workload{paid("a", "10", now.Add(-22*time.Hour))},
 			wl:     workload("wl", "4", 1, kueue.CheckStatePending, now),
-			want:   external.Retry(time.Hour, "Costs 4 CPUs, of the budget are 0 left until 2026-11-21T11:00:00Z"),
+			want:   external.RetryAt(now.Add(time.Hour), "Costs 4 CPUs, of the budget are 0 left until 2026-11-21T11:00:00Z"),
 		},
 		"more than the whole budget": {
 			budget: ten,

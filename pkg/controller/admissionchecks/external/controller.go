@@ -89,8 +89,9 @@ type Options struct {
 	// the check has asked for (see WaitsFor), when a Source or the AdmissionCheck
 	// changes and at the start of the controller. Another delay moves the deadline.
 	// Pending and Ready withdraw the request: the workload is requeued, and Decide
-	// called when it has quota again. It may be the same function as Decide, unless
-	// the delays of that are random.
+	// called when it has quota again. It may be the same function as Decide if that
+	// asks for the same delay, or with RetryAt for the same time, when nothing has
+	// changed: each other delay begins anew.
 	WhileWaiting Func
 	// Validate, if set, tells whether an AdmissionCheck can be used. It returns nil,
 	// or an error made by Inactive; the check is Active or not accordingly. After

@@ -28,6 +28,10 @@ import (
 	"sigs.k8s.io/kueue/pkg/util/api"
 )
 
+// maxLateness is how much later than RetryAt the deadline may be: the delay counts
+// from the eviction, which follows the Retry.
+const maxLateness = 5 * time.Second
+
 // Verdict is what the controller of an admission check says about a workload.
 // Pending, Ready, Retry and Rejected make one. The zero Verdict says nothing:
 // the check stays as it is.
@@ -42,6 +46,10 @@ type Verdict struct {
 	// quota again, with Retry only. It is written in seconds, rounded up; negative
 	// means none, and what is longer than 2147483647 s is cut.
 	RetryAfter time.Duration
+	// RetryAt is the time before which the workload is not considered for quota,
+	// instead of RetryAfter. Saying it again writes nothing while the workload
+	// waits for about that time.
+	RetryAt time.Time
 	// Renew has RetryAfter count from now also when the check asks for the same
 	// delay already.
 	Renew bool
@@ -66,6 +74,11 @@ func Ready(message string, podSetUpdates ...kueue.PodSetUpdate) Verdict {
 // is not considered for quota again before the time is over.
 func Retry(after time.Duration, message string) Verdict {
 	return Verdict{State: kueue.CheckStateRetry, Message: message, RetryAfter: after}
+}
+
+// RetryAt says that the workload cannot start now, and not before the given time.
+func RetryAt(at time.Time, message string) Verdict {
+	return Verdict{State: kueue.CheckStateRetry, Message: message, RetryAt: at}
 }
 
 // Rejected says that the workload will not start. It is deactivated.
@@ -124,8 +137,9 @@ func NextState(wl *kueue.Workload, check kueue.AdmissionCheckReference, verdict 
 	case kueue.CheckStateRetry:
 		// Written also when it is zero: a delay that another field manager co-owns
 		// would survive if it were left out.
-		next.RequeueAfterSeconds = ptr.To(wholeSeconds(verdict.RetryAfter))
-		moved = moved || verdict.Renew || *next.RequeueAfterSeconds != ptr.Deref(current.RequeueAfterSeconds, 0)
+		seconds, same := requeueAfterSeconds(wl, current, verdict, now)
+		next.RequeueAfterSeconds = &seconds
+		moved = moved || verdict.Renew || !same
 	}
 	if moved {
 		next.LastTransitionTime = transitionTime(now)
@@ -134,6 +148,31 @@ func NextState(wl *kueue.Workload, check kueue.AdmissionCheckReference, verdict 
 		return nil
 	}
 	return next
+}
+
+// requeueAfterSeconds returns the delay to write, and whether the check asks for
+// it already.
+func requeueAfterSeconds(wl *kueue.Workload, current *kueue.AdmissionCheckState, verdict Verdict, now time.Time) (seconds int32, same bool) {
+	asked := ptr.Deref(current.RequeueAfterSeconds, 0)
+	if verdict.RetryAt.IsZero() {
+		seconds = wholeSeconds(verdict.RetryAfter)
+		return seconds, seconds == asked
+	}
+	late := deadline(wl, current).Sub(verdict.RetryAt)
+	if current.State == kueue.CheckStateRetry && !verdict.Renew && late >= 0 && late <= maxLateness {
+		return asked, true
+	}
+	seconds = wholeSeconds(verdict.RetryAt.Sub(transitionTime(now).Time))
+	return seconds, seconds == 0 && asked == 0
+}
+
+// deadline returns the time until which Kueue waits for the check.
+func deadline(wl *kueue.Workload, check *kueue.AdmissionCheckState) time.Time {
+	start := check.LastTransitionTime.Time
+	if evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted); evicted != nil && evicted.LastTransitionTime.After(start) {
+		start = evicted.LastTransitionTime.Time
+	}
+	return start.Add(time.Duration(ptr.Deref(check.RequeueAfterSeconds, 0)) * time.Second)
 }
 
 // transitionTime rounds up: the API drops fractions of seconds, and the delay

@@ -42,6 +42,11 @@ func TestNextState(t *testing.T) {
 	ready.State = kueue.CheckStateReady
 	retry := pending
 	retry.State, retry.RequeueAfterSeconds = kueue.CheckStateRetry, ptr.To[int32](60)
+	later := retry
+	later.RequeueAfterSeconds = ptr.To[int32](3 * 3600)
+	evictedAt := func(at time.Time) metav1.Condition {
+		return metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(at)}
+	}
 	other := kueue.AdmissionCheckState{Name: "other", State: kueue.CheckStateReady, LastTransitionTime: before}
 
 	updates := []kueue.PodSetUpdate{{Name: kueue.DefaultPodSetName, Labels: map[string]string{"pool": "a"}}}
@@ -150,6 +155,40 @@ func TestNextState(t *testing.T) {
 			verdict: Retry(0, "old"),
 			want:    written(kueue.CheckStateRetry, rounded, "old", ptr.To[int32](0)),
 		},
+		"retry at a time": {
+			wl:      reserved(pending).Obj(),
+			verdict: RetryAt(now.Add(time.Minute), "closed"),
+			want:    written(kueue.CheckStateRetry, rounded, "closed", ptr.To[int32](60)),
+		},
+		"retry at a time that is over": {
+			wl:      reserved(pending).Obj(),
+			verdict: RetryAt(now.Add(-time.Minute), "closed"),
+			want:    written(kueue.CheckStateRetry, rounded, "closed", ptr.To[int32](0)),
+		},
+		"evicted, at the same time": {
+			wl:      base(retry).Condition(evictedAt(before.Add(3 * time.Second))).Obj(),
+			verdict: RetryAt(before.Add(time.Minute), "old"),
+		},
+		"evicted long after, so not at the same time": {
+			wl:      base(retry).Condition(evictedAt(before.Add(20 * time.Second))).Obj(),
+			verdict: RetryAt(now.Add(time.Minute), "old"),
+			want:    written(kueue.CheckStateRetry, rounded, "old", ptr.To[int32](60)),
+		},
+		"evicted, at a later time": {
+			wl:      base(retry).Condition(evictedAt(before.Time)).Obj(),
+			verdict: RetryAt(before.Add(time.Minute+time.Millisecond), "old"),
+			want:    written(kueue.CheckStateRetry, rounded, "old", ptr.To[int32](0)),
+		},
+		"evicted, at an earlier time": {
+			wl:      base(later).Condition(evictedAt(before.Time)).Obj(),
+			verdict: RetryAt(now.Add(time.Hour), "old"),
+			want:    written(kueue.CheckStateRetry, rounded, "old", ptr.To[int32](3600)),
+		},
+		"evicted, at the same time with another message": {
+			wl:      base(retry).Condition(evictedAt(before.Time)).Obj(),
+			verdict: RetryAt(before.Add(time.Minute), "new"),
+			want:    written(kueue.CheckStateRetry, before, "new", ptr.To[int32](60)),
+		},
 		"evicted, the delay is withdrawn": {
 			wl:      base(retry).Evicted().Obj(),
 			verdict: Pending("there is room"),
@@ -203,7 +242,7 @@ func TestNextState(t *testing.T) {
 // controller would never come to rest.
 func TestNextStateComesToRest(t *testing.T) {
 	now := time.Now()
-	for _, verdict := range []Verdict{Pending("a"), Ready("b"), Retry(0, "c"), Retry(time.Millisecond, "d"), Retry(math.MaxInt64, "e"), Rejected("f")} {
+	for _, verdict := range []Verdict{Pending("a"), Ready("b"), Retry(0, "c"), Retry(time.Millisecond, "d"), Retry(math.MaxInt64, "e"), RetryAt(now.Add(time.Hour), "f"), RetryAt(now.Add(-time.Hour), "g"), Rejected("h")} {
 		for _, wl := range []*utiltestingapi.WorkloadWrapper{
 			utiltestingapi.MakeWorkload("wl", "ns").SimpleReserveQuota("cq", "flavor", now),
 			utiltestingapi.MakeWorkload("wl", "ns").Evicted(),

@@ -306,10 +306,20 @@ var _ = ginkgo.Describe("External admission checks", ginkgo.Label("controller:ex
 			g.Expect(requeueAt(version)).To(gomega.BeTemporally(">", first))
 		}, util.Timeout, util.Interval).Should(gomega.Succeed())
 
+		ginkgo.By("asking for the time until which it waits, which changes nothing, and for a later one")
+		wl.await("waiting for the renewed delay", func(wl *kueue.Workload) bool { return wl.ResourceVersion == version.ResourceVersion })
+		at := requeueAt(version)
+		say(external.RetryAt(at, "not yet"))
+		gomega.Expect(k8sClient.Get(ctx, key, same)).To(gomega.Succeed())
+		gomega.Expect(same.ResourceVersion).To(gomega.Equal(version.ResourceVersion))
+		at = at.Add(time.Hour)
+		say(external.RetryAt(at, "not yet"))
+		wl.await("waiting until the time", func(wl *kueue.Workload) bool { return requeueAt(wl).Equal(at) })
+
 		ginkgo.By("prolonging and shortening it")
 		asked := calls.Load()
-		say(external.Retry(2*longDelay, "even later"))
-		wl.await("waiting for longer", func(wl *kueue.Workload) bool { return requeueAt(wl).After(first.Add(longDelay - time.Minute)) })
+		say(external.Retry(12*longDelay, "even later"))
+		wl.await("waiting for longer", func(wl *kueue.Workload) bool { return requeueAt(wl).After(at) })
 		say(external.Retry(longDelay/2, "earlier"))
 		wl.await("waiting for less", func(wl *kueue.Workload) bool { return isWaiting(wl) && requeueAt(wl).Before(first) })
 
