@@ -56,6 +56,7 @@ PATCHSET := go run ./tools/patchset --tree $(TREE)
 FORCE_FLAG = $(if $(FORCE),--force)
 
 say = @echo "==> $(1)"
+comma := ,
 
 .PHONY: help
 help: ## Show this list.
@@ -105,8 +106,8 @@ build: fresh-tree ## Build build/bin/manager from the patched tree.
 
 .PHONY: examples
 examples: fresh-tree ## Build the three check controllers of examples/ into build/bin.
-	$(call say,building build/bin/budget, capacity and health)
-	@cd examples && CGO_ENABLED=0 go build -o $(BIN)/ ./budget ./capacity ./health
+	$(call say,building build/bin/budget$(comma) capacity$(comma) health and cluster)
+	@cd examples && CGO_ENABLED=0 go build -o $(BIN)/ ./budget ./capacity ./health ./cluster
 
 .PHONY: envtest
 envtest: need-tools $(BIN)/etcd $(BIN)/kube-apiserver ## Build build/bin/etcd and build/bin/kube-apiserver from Go modules.
@@ -255,6 +256,11 @@ test-integration: fresh-tree envtest dep-crds ## Run envtest suites in the tree 
 test-examples: build envtest examples ## Try the examples on a real API server, with Kueue's manager.
 	$(call say,the examples on a real API server)
 	@cd examples && EXAMPLES_BIN=$(BIN) go test -count=1 -run TestExamples .
+
+.PHONY: cluster
+cluster: build envtest examples ## Start a control plane with the patched Kueue to try things on (GATE=false: without the feature).
+	@exec $(BIN)/cluster --gate=$(GATE) --bin-dir build/bin --out build/cluster \
+		--crds $(TREE)/config/components/crd/bases --webhooks $(TREE)/config/components/webhook
 
 .PHONY: demo
 demo: build envtest ## Show a delayed retry on a real control plane (GATE=false: without the feature).

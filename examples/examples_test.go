@@ -24,12 +24,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
+	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -49,10 +48,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/utils/ptr"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/controller/admissionchecks/external"
@@ -72,7 +68,6 @@ func TestExamples(t *testing.T) {
 	if bin == "" {
 		t.Skip("EXAMPLES_BIN, the directory of the programs, is not set: run make test-examples")
 	}
-	ctrl.SetLogger(zap.New(zap.WriteTo(io.Discard)))
 	c := startCluster(t, bin)
 	t.Run("budget", c.testBudget)
 	t.Run("capacity", c.testCapacity)
@@ -155,13 +150,13 @@ func (c *cluster) testCapacity(t *testing.T) {
 func (c *cluster) testHealth(t *testing.T) {
 	c.apply(t, "health")
 	namespace := c.createQueue(t, "health", "1")
-	stop := c.start(t, "health", "--slow=1ns", "--delay=1ns", "--max-delay=3s")
+	impatient := c.start(t, "health", "--slow=1ns", "--delay=1ns", "--max-delay=3s")
 	job := c.createJob(t, namespace, "job")
 	waiting := c.await(t, job, "waiting for a faster API server", isWaiting)
 	if state := external.StateOf(waiting, "health"); ptr.Deref(state.RequeueAfterSeconds, 0) < 1 || *state.RequeueAfterSeconds > 3 {
 		t.Errorf("Asks for a delay out of bounds: %v", state)
 	}
-	stop()
+	impatient.stop()
 	c.start(t, "health", "--slow=1m")
 	c.await(t, job, "admitted: the API server is fast enough", isAdmitted)
 }
@@ -195,8 +190,8 @@ func (c *cluster) apply(t *testing.T, example string) {
 }
 
 // start runs the example as the ServiceAccount of its manifests, with leader
-// election, and returns a function that stops it.
-func (c *cluster) start(t *testing.T, example string, args ...string) (stop func()) {
+// election.
+func (c *cluster) start(t *testing.T, example string, args ...string) *process {
 	t.Helper()
 	args = append(args, "--kubeconfig="+c.kubeconfig(t, "system:serviceaccount:"+example+":"+example), "--leader-election-namespace="+example)
 	return startProcess(t, filepath.Join(c.bin, example), args...)
@@ -321,102 +316,74 @@ func (c *cluster) eventually(t *testing.T, what string, try func(context.Context
 	}
 }
 
-// startCluster starts etcd, kube-apiserver and Kueue's manager with the gate on.
+// startCluster starts the program cluster, and waits until it is ready.
 func startCluster(t *testing.T, bin string) *cluster {
 	t.Helper()
+	out := t.TempDir()
 	tree := filepath.Join(bin, "..", "kueue", "config", "components")
-	plane := &envtest.Environment{
-		BinaryAssetsDirectory: bin,
-		CRDDirectoryPaths:     []string{filepath.Join(tree, "crd", "bases")},
-		ErrorIfCRDPathMissing: true,
-		WebhookInstallOptions: envtest.WebhookInstallOptions{Paths: []string{filepath.Join(tree, "webhook")}},
-	}
-	t.Cleanup(func() {
-		if err := plane.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	cfg, err := plane.Start()
+	started := startProcess(t, filepath.Join(bin, "cluster"), "--bin-dir="+bin, "--out="+out,
+		"--crds="+filepath.Join(tree, "crd", "bases"), "--webhooks="+filepath.Join(tree, "webhook"))
+	started.await(t, "The cluster is ready")
+	cfg, err := clientcmd.BuildConfigFromFlags("", filepath.Join(out, "kubeconfig"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(kueue.AddToScheme(scheme))
-	direct, err := client.New(cfg, client.Options{Scheme: scheme})
+	c, err := client.New(cfg, client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cluster{Client: direct, cfg: cfg, bin: bin}
-
-	// The Secret and its namespace come with Kueue's manifests.
-	c.create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kueue-system"}})
-	c.create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kueue-system", Name: "kueue-webhook-server-cert"}})
-	health := freeAddress(t)
-	hooks := plane.WebhookInstallOptions
-	config := filepath.Join(t.TempDir(), "manager.yaml")
-	if err := os.WriteFile(config, []byte(`apiVersion: config.kueue.x-k8s.io/v1beta1
-kind: Configuration
-namespace: kueue-system
-health: {healthProbeBindAddress: "`+health+`"}
-metrics: {bindAddress: "0"}
-webhook: {host: "`+hooks.LocalServingHost+`", port: `+strconv.Itoa(hooks.LocalServingPort)+`, certDir: "`+hooks.LocalServingCertDir+`"}
-leaderElection: {leaderElect: false}
-internalCertManagement: {enable: true}
-integrations: {frameworks: [batch/job]}
-`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	startProcess(t, filepath.Join(bin, "manager"), "--config="+config, "--kubeconfig="+c.kubeconfig(t, ""),
-		"--feature-gates=ACRequeueAfter=true,VisibilityOnDemand=false")
-	c.eventually(t, "see the manager ready", func(context.Context) error {
-		resp, err := http.Get("http://" + health + "/readyz")
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			return errors.New(resp.Status)
-		}
-		return nil
-	})
-	return c
+	return &cluster{Client: c, cfg: cfg, bin: bin}
 }
 
-// startProcess starts a program that is stopped at the end of the test, at the
-// latest. Its output is shown if the test fails.
-func startProcess(t *testing.T, path string, args ...string) (stop func()) {
+// process is a program that is stopped at the end of the test, at the latest.
+type process struct {
+	cmd  *exec.Cmd
+	out  string
+	once sync.Once
+}
+
+// startProcess starts a program. Its output is shown if the test fails.
+func startProcess(t *testing.T, path string, args ...string) *process {
 	t.Helper()
-	out := &bytes.Buffer{}
-	cmd := exec.Command(path, args...)
-	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Start(); err != nil {
+	out, err := os.CreateTemp(t.TempDir(), filepath.Base(path))
+	if err != nil {
 		t.Fatal(err)
 	}
-	stopped := false
-	stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		kill := time.AfterFunc(10*time.Second, func() { _ = cmd.Process.Kill() })
-		defer kill.Stop()
-		_ = cmd.Wait()
+	defer out.Close()
+	p := &process{cmd: exec.Command(path, args...), out: out.Name()}
+	p.cmd.Stdout, p.cmd.Stderr = out, out
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.stop()
 		if t.Failed() {
-			t.Logf("output of %s:\n%s", path, out)
+			output, _ := os.ReadFile(p.out)
+			t.Logf("output of %s:\n%s", path, output)
 		}
-	}
-	t.Cleanup(stop)
-	return stop
+	})
+	return p
 }
 
-func freeAddress(t *testing.T) string {
+func (p *process) stop() {
+	p.once.Do(func() {
+		_ = p.cmd.Process.Signal(syscall.SIGTERM)
+		kill := time.AfterFunc(20*time.Second, func() { _ = p.cmd.Process.Kill() })
+		defer kill.Stop()
+		_ = p.cmd.Wait()
+	})
+}
+
+// await waits until the program has printed the text.
+func (p *process) await(t *testing.T, text string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, timeout, true, func(context.Context) (bool, error) {
+		output, err := os.ReadFile(p.out)
+		return strings.Contains(string(output), text), err
+	}); err != nil {
+		t.Fatalf("%s did not print %q: %v", p.cmd.Path, text, err)
 	}
-	defer l.Close()
-	return l.Addr().String()
 }
