@@ -541,6 +541,20 @@ func TestSetState(t *testing.T) {
 	}
 }
 
+func TestSooner(t *testing.T) {
+	for _, tc := range []struct{ a, b, want time.Duration }{
+		{},
+		{a: 1, want: 1},
+		{b: 1, want: 1},
+		{a: 1, b: 2, want: 1},
+		{a: 2, b: 1, want: 1},
+	} {
+		if got := sooner(tc.a, tc.b); got != tc.want {
+			t.Errorf("sooner(%d, %d) = %d, want %d", tc.a, tc.b, got, tc.want)
+		}
+	}
+}
+
 func TestFieldManager(t *testing.T) {
 	long := strings.Repeat("x", 300)
 	seen := map[string]bool{}

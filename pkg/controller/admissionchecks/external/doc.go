@@ -25,6 +25,7 @@ limitations under the License.
 // the AdmissionChecks.
 //
 // What an answer does is described in KEP-3258, delayed admission check retries.
-// The delay needs Kueue's feature gate ACRequeueAfter; without it the workload
-// is retried at once.
+// The delay needs Kueue's feature gate ACRequeueAfter; while it is off, workloads
+// are retried at once. An API server whose CRD of Workload has no
+// requeueAfterSeconds refuses every Retry.
 package external

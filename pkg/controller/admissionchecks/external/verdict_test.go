@@ -44,6 +44,8 @@ func TestNextState(t *testing.T) {
 	retry.State, retry.RequeueAfterSeconds = kueue.CheckStateRetry, ptr.To[int32](60)
 	later := retry
 	later.RequeueAfterSeconds = ptr.To[int32](3 * 3600)
+	leftOver := pending
+	leftOver.RequeueAfterSeconds = ptr.To[int32](60)
 	evictedAt := func(at time.Time) metav1.Condition {
 		return metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(at)}
 	}
@@ -167,7 +169,17 @@ func TestNextState(t *testing.T) {
 		},
 		"evicted, at the same time": {
 			wl:      base(retry).Condition(evictedAt(before.Add(3 * time.Second))).Obj(),
+			verdict: RetryAt(before.Add(time.Minute+2*time.Second), "old"),
+		},
+		"evicted, at the same time, which is to be renewed": {
+			wl:      base(retry).Condition(evictedAt(before.Time)).Obj(),
+			verdict: Verdict{State: kueue.CheckStateRetry, Message: "old", RetryAt: before.Add(time.Minute), Renew: true},
+			want:    written(kueue.CheckStateRetry, rounded, "old", ptr.To[int32](0)),
+		},
+		"retry at a time, with a delay that is left over": {
+			wl:      reserved(leftOver).Obj(),
 			verdict: RetryAt(before.Add(time.Minute), "old"),
+			want:    written(kueue.CheckStateRetry, rounded, "old", ptr.To[int32](0)),
 		},
 		"evicted long after, so not at the same time": {
 			wl:      base(retry).Condition(evictedAt(before.Add(20 * time.Second))).Obj(),
