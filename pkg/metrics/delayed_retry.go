@@ -53,7 +53,7 @@ var (
 		}, []string{"cluster_queue"},
 	)
 
-	admissionCheckRetryWaits = &retryWaitsCollector{
+	AdmissionCheckRetryWaits = &retryWaitsCollector{
 		workloads: prometheus.NewDesc(
 			prometheus.BuildFQName("", constants.KueueName, "admission_check_retry_waiting_workloads"),
 			"The number of workloads that wait for the retry of their admission checks, per 'cluster_queue'.",
@@ -102,7 +102,7 @@ func (c *retryWaitsCollector) Collect(ch chan<- prometheus.Metric) {
 
 // ReportRetryWaits reports from now on, at each scrape, what source returns.
 func ReportRetryWaits(source func() map[kueue.ClusterQueueReference]RetryWaits) {
-	admissionCheckRetryWaits.source.Store(&source)
+	AdmissionCheckRetryWaits.source.Store(&source)
 }
 
 // ReportAdmissionCheckRetry counts a retry of the check.

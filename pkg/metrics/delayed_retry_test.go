@@ -47,8 +47,8 @@ func TestReportAndCleanupRetryMetrics(t *testing.T) {
 }
 
 func TestReportRetryWaits(t *testing.T) {
-	t.Cleanup(func() { admissionCheckRetryWaits.source.Store(nil) })
-	expectFilteredMetricsCount(t, admissionCheckRetryWaits, 0)
+	t.Cleanup(func() { AdmissionCheckRetryWaits.source.Store(nil) })
+	expectFilteredMetricsCount(t, AdmissionCheckRetryWaits, 0)
 
 	ReportRetryWaits(func() map[kueue.ClusterQueueReference]RetryWaits {
 		return map[kueue.ClusterQueueReference]RetryWaits{
@@ -60,15 +60,15 @@ func TestReportRetryWaits(t *testing.T) {
 		{Labels: map[string]string{"cluster_queue": "busy"}, Value: 3},
 		{Labels: map[string]string{"cluster_queue": "busy"}, Value: 1800000000},
 	}
-	if diff := cmp.Diff(wantBusy, metrics.CollectFilteredGaugeVec(admissionCheckRetryWaits, map[string]string{"cluster_queue": "busy"})); diff != "" {
+	if diff := cmp.Diff(wantBusy, metrics.CollectFilteredGaugeVec(AdmissionCheckRetryWaits, map[string]string{"cluster_queue": "busy"})); diff != "" {
 		t.Errorf("Unexpected metrics (-want,+got):\n%s", diff)
 	}
 	wantIdle := []metrics.MetricDataPoint{{Labels: map[string]string{"cluster_queue": "idle"}}}
-	if diff := cmp.Diff(wantIdle, metrics.CollectFilteredGaugeVec(admissionCheckRetryWaits, map[string]string{"cluster_queue": "idle"})); diff != "" {
+	if diff := cmp.Diff(wantIdle, metrics.CollectFilteredGaugeVec(AdmissionCheckRetryWaits, map[string]string{"cluster_queue": "idle"})); diff != "" {
 		t.Errorf("Unexpected metrics (-want,+got):\n%s", diff)
 	}
 
 	// Another manager in the same process takes over.
 	ReportRetryWaits(func() map[kueue.ClusterQueueReference]RetryWaits { return nil })
-	expectFilteredMetricsCount(t, admissionCheckRetryWaits, 0)
+	expectFilteredMetricsCount(t, AdmissionCheckRetryWaits, 0)
 }

@@ -423,7 +423,7 @@ func hasRetryTraces(wl *kueue.Workload) bool {
 	_, evictedByCheck := IsEvictedByAdmissionCheck(wl)
 	return evictedByCheck || slices.ContainsFunc(wl.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
 		return check.State == kueue.CheckStateRetry || check.State == kueue.CheckStateRejected ||
-			check.RequeueAfterSeconds != nil || ptr.Deref(check.RetryCount, 0) > 0
+			check.RequeueAfterSeconds != nil || check.RetryCount != nil
 	})
 }
 
