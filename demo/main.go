@@ -117,6 +117,7 @@ type demo struct {
 	options
 	began   time.Time
 	palette timeline.Palette
+	metrics metrics
 }
 
 // play runs the scenario and leaves nothing running.
@@ -153,7 +154,10 @@ func (d *demo) play(ctx context.Context) (history *timeline.History, err error) 
 	if err != nil {
 		return nil, causeOf(ctx, err)
 	}
-	history, err = d.scenario(ctx, plane.Config)
+	if history, err = d.scenario(ctx, plane.Config); err != nil {
+		return history, causeOf(ctx, err)
+	}
+	d.metrics, err = d.scrape(ctx, plane.Config, manager.metrics)
 	return history, causeOf(ctx, err)
 }
 
@@ -201,14 +205,22 @@ func (d *demo) judge(history *timeline.History) int {
 		return exitFault
 	}
 	fmt.Printf("\n%s\n\n", d.palette.Bold("Promises"))
-	promises := timeline.Verify(history, script)
+	promises := append(timeline.Verify(history, script), d.metrics.verify(timeline.Delays(history)))
 	for _, promise := range promises {
 		d.palette.Promise(os.Stdout, promise)
 	}
 	if writes := timeline.Writes(history, script); writes > 0 {
 		fmt.Printf("  %s\n", d.palette.Dim(fmt.Sprintf("· Kueue wrote the Workload of %s %d times for it: evicted, released, deadline moved, requeued, reserved again make 5", script.Job, writes)))
 	}
+	fmt.Printf("\n%s\n\n", d.palette.Bold("The manager's metrics"))
+	d.metrics.print(os.Stdout)
 	fmt.Printf("\n%s\n", files)
+
+	fmt.Printf("\n%s\n\n", d.palette.Bold("Who delayed whom"))
+	if err := timeline.DelayTable(os.Stdout, history); err != nil {
+		return exitFault
+	}
+	fmt.Println()
 	if broken := timeline.Broken(promises); broken > 0 {
 		fmt.Println(d.palette.Bad(fmt.Sprintf("%d of %d promises broken", broken, len(promises))))
 		return exitBroken

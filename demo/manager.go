@@ -45,7 +45,7 @@ namespace: kueue-system
 health:
   healthProbeBindAddress: %s
 metrics:
-  bindAddress: "0"
+  bindAddress: %s
 webhook:
   host: %q
   port: %d
@@ -64,10 +64,11 @@ integrations:
 
 // process is the manager.
 type process struct {
-	cmd    *exec.Cmd
-	log    string
-	exited chan struct{}
-	err    error
+	cmd     *exec.Cmd
+	log     string
+	metrics string // address
+	exited  chan struct{}
+	err     error
 }
 
 // startManager starts the patched manager and waits until it is ready. What it
@@ -92,8 +93,12 @@ func (d *demo) startManager(ctx context.Context, plane *envtest.Environment) (*p
 	if err != nil {
 		return nil, err
 	}
+	metrics, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
 	hooks := plane.WebhookInstallOptions
-	config := fmt.Sprintf(managerConfig, health, hooks.LocalServingHost, hooks.LocalServingPort, hooks.LocalServingCertDir)
+	config := fmt.Sprintf(managerConfig, health, metrics, hooks.LocalServingHost, hooks.LocalServingPort, hooks.LocalServingCertDir)
 	configFile := filepath.Join(d.out, "manager.yaml")
 	if err := os.WriteFile(configFile, []byte(config), 0o644); err != nil {
 		return nil, err
@@ -103,7 +108,7 @@ func (d *demo) startManager(ctx context.Context, plane *envtest.Environment) (*p
 		return nil, err
 	}
 
-	p := &process{log: filepath.Join(d.out, "manager.log"), exited: make(chan struct{})}
+	p := &process{log: filepath.Join(d.out, "manager.log"), metrics: metrics, exited: make(chan struct{})}
 	p.cmd = exec.Command(filepath.Join(d.binDir, "manager"),
 		"--config="+configFile, "--kubeconfig="+kubeconfig, "--zap-log-level=3",
 		fmt.Sprintf("--feature-gates=ACRequeueAfter=%t,VisibilityOnDemand=false", d.gate))

@@ -79,6 +79,8 @@ type RetryPlan struct {
 	Deadline time.Time
 	// Message says which checks asked for the retry, and until when.
 	Message string
+	// Checks are those in state Retry.
+	Checks []kueue.AdmissionCheckState
 }
 
 // RetryContext is what PlanRetry has to know beside the workload.
@@ -183,7 +185,7 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 func PlanLeftWaiting(wl *kueue.Workload, now time.Time) RetryPlan {
 	plan := RetryPlan{Deadline: requeueAt(wl)}
 	if !IsActive(wl) || apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget) ||
-		HasQuotaReservation(wl) || !IsLeftWaiting(wl) {
+		!IsWaitingForRetry(wl) {
 		return plan
 	}
 	plan.Action = RetryRequeue
@@ -200,6 +202,12 @@ func IsLeftWaiting(wl *kueue.Workload) bool {
 		(HasRetryChecks(wl) || HasRejectedChecks(wl) || apimeta.IsStatusConditionFalse(wl.Status.Conditions, kueue.WorkloadRequeued))
 }
 
+// IsWaitingForRetry returns true if the workload waits, without quota, for the
+// retry of its checks.
+func IsWaitingForRetry(wl *kueue.Workload) bool {
+	return !HasQuotaReservation(wl) && IsLeftWaiting(wl)
+}
+
 // tellsOfRetry returns true if the message was written with the gate on.
 func tellsOfRetry(cond metav1.Condition) bool {
 	return strings.HasPrefix(cond.Message, retryMessagePrefix) || strings.HasPrefix(cond.Message, backoffMessagePrefix) || cond.Message == noRetryMessage
@@ -209,15 +217,12 @@ func tellsOfRetry(cond metav1.Condition) bool {
 // each counted from evictedAt or from the transition of the check, whichever is
 // later, and of the backoff that the workload has to observe apart from them.
 func newRetryPlan(action RetryAction, wl *kueue.Workload, retry []kueue.AdmissionCheckState, evictedAt time.Time, rctx RetryContext) RetryPlan {
-	plan := RetryPlan{Action: action, EvictedAt: evictedAt}
+	plan := RetryPlan{Action: action, EvictedAt: evictedAt, Checks: retry}
 	deadline := evictedAt
 	names := make([]kueue.AdmissionCheckReference, 0, len(retry))
 	for _, check := range retry {
 		names = append(names, check.Name)
-		if check.RequeueAfterSeconds != nil {
-			start := later(check.LastTransitionTime.Time, evictedAt)
-			deadline = later(deadline, start.Add(time.Duration(*check.RequeueAfterSeconds)*time.Second))
-		}
+		deadline = later(deadline, plan.DeadlineOf(check))
 	}
 	slices.Sort(names)
 
@@ -238,6 +243,25 @@ func newRetryPlan(action RetryAction, wl *kueue.Workload, retry []kueue.Admissio
 		plan.Message = fmt.Sprintf("%s%s asked for a retry", retryMessagePrefix, stringsutils.Join(names, ","))
 	}
 	return plan
+}
+
+// DeadlineOf returns the time before which the check does not want the workload
+// to be tried again: the eviction, if it asks for no delay.
+func (p RetryPlan) DeadlineOf(check kueue.AdmissionCheckState) time.Time {
+	if check.RequeueAfterSeconds == nil {
+		return p.EvictedAt
+	}
+	start := later(check.LastTransitionTime.Time, p.EvictedAt)
+	return start.Add(time.Duration(*check.RequeueAfterSeconds) * time.Second)
+}
+
+// NewDelays returns the checks whose delays wl is about to begin to observe: all
+// that ask for one when its wait starts, then those that move its deadline on.
+func (p RetryPlan) NewDelays(wl *kueue.Workload) []kueue.AdmissionCheckState {
+	return slices.DeleteFunc(slices.Clone(p.Checks), func(check kueue.AdmissionCheckState) bool {
+		movesOn := p.DeadlineOf(check).Equal(p.Deadline) && p.Deadline.After(requeueAt(wl))
+		return check.RequeueAfterSeconds == nil || (p.Action == RetryRecord && !movesOn)
+	})
 }
 
 // retryStart returns now, rounded up to a whole second when a check asks for a
@@ -400,7 +424,7 @@ func hasRetryTraces(wl *kueue.Workload) bool {
 	_, evictedByCheck := IsEvictedByAdmissionCheck(wl)
 	return evictedByCheck || slices.ContainsFunc(wl.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
 		return check.State == kueue.CheckStateRetry || check.State == kueue.CheckStateRejected ||
-			check.RequeueAfterSeconds != nil || ptr.Deref(check.RetryCount, 0) > 0
+			check.RequeueAfterSeconds != nil || check.RetryCount != nil
 	})
 }
 
@@ -417,11 +441,11 @@ func resetChecksForEviction(wl *kueue.Workload, now time.Time) {
 	resetChecksOnEviction(wl, now)
 	_, evictedByCheck := IsEvictedByAdmissionCheck(wl)
 	for i, check := range before {
+		deactivated := IsEvictedByDeactivation(wl)
 		switch {
-		case IsEvictedByDeactivation(wl):
-		case evictedByCheck || check.State == kueue.CheckStateRetry:
+		case !deactivated && (evictedByCheck || check.State == kueue.CheckStateRetry):
 			wl.Status.AdmissionChecks[i] = check
-		case check.State == kueue.CheckStateReady && check.RetryCount != nil:
+		case (deactivated || check.State == kueue.CheckStateReady) && check.RetryCount != nil:
 			wl.Status.AdmissionChecks[i].RetryCount = ptr.To[int32](0)
 		}
 	}

@@ -17,7 +17,9 @@ limitations under the License.
 package queue
 
 import (
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/metrics"
 	"sigs.k8s.io/kueue/pkg/workload"
 )
 
@@ -35,4 +37,36 @@ func (c *ClusterQueue) keepWaiting(wInfo *workload.Info) bool {
 	c.heap.Delete(key)
 	c.inadmissibleWorkloads[key] = wInfo
 	return true
+}
+
+// RetryWaits tells of the workloads that wait for the retry of their admission
+// checks: of all ClusterQueues with the gate on, with it off of those that have
+// workloads that were left waiting.
+func (m *Manager) RetryWaits() map[kueue.ClusterQueueReference]metrics.RetryWaits {
+	m.RLock()
+	defer m.RUnlock()
+	all := make(map[kueue.ClusterQueueReference]metrics.RetryWaits)
+	for cqName, cq := range m.hm.ClusterQueues() {
+		if waits := cq.retryWaits(); waits.Workloads > 0 || features.Enabled(features.ACRequeueAfter) {
+			all[cqName] = waits
+		}
+	}
+	return all
+}
+
+func (c *ClusterQueue) retryWaits() metrics.RetryWaits {
+	c.rwm.RLock()
+	defer c.rwm.RUnlock()
+	var waits metrics.RetryWaits
+	for _, wInfo := range c.inadmissibleWorkloads {
+		if !workload.IsWaitingForRetry(wInfo.Obj) {
+			continue
+		}
+		deadline := wInfo.Obj.Status.RequeueState.RequeueAt.Time
+		if waits.Workloads == 0 || deadline.Before(waits.EarliestDeadline) {
+			waits.EarliestDeadline = deadline
+		}
+		waits.Workloads++
+	}
+	return waits
 }

@@ -32,6 +32,7 @@ import (
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/metrics"
 	"sigs.k8s.io/kueue/pkg/util/admissioncheck"
 	"sigs.k8s.io/kueue/pkg/util/api"
 	clientutil "sigs.k8s.io/kueue/pkg/util/client"
@@ -61,6 +62,7 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 	}
 
 	log := ctrl.LoggerFrom(ctx).WithValues("action", plan.Action, "deadline", plan.Deadline)
+	delays := plan.NewDelays(wl)
 	var result ctrl.Result
 	switch plan.Action {
 	case workload.RetryNone:
@@ -74,6 +76,9 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 				plan.RecordDeadline(wl)
 				return wl, nil
 			}))
+		if err == nil {
+			r.reportDelays(wl, delays)
+		}
 	case workload.RetryHold, workload.RetryRecord:
 		log.V(3).Info("Workload has to wait for the retry of its admission checks")
 		inQueue := !restarted && !apimeta.IsStatusConditionFalse(wl.Status.Conditions, kueue.WorkloadRequeued)
@@ -82,9 +87,10 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 			return wl, true, nil
 		})
 		if err == nil {
+			r.reportDelays(wl, delays)
 			r.recorder.Event(wl, corev1.EventTypeNormal, "RequeueDelayed", api.TruncateEventMessage(plan.Message))
 			if inQueue {
-				// The update event does not take the workload out of the heap.
+				// Before the update event does: the scheduler would try in vain.
 				r.queues.DeleteWorkload(wl)
 			}
 		}
@@ -101,6 +107,7 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 	case workload.RetryRequeue:
 		log.V(3).Info("Workload is requeued for the retry of its admission checks")
 		if err = r.mergePatchStatus(ctx, wl, func() { plan.Requeue(wl, now) }); err == nil {
+			r.reportRequeue(wl, plan)
 			r.recorder.Event(wl, corev1.EventTypeNormal, "Requeued", "The workload is requeued for the retry of its admission checks")
 		}
 	}
@@ -108,6 +115,27 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 		return true, ctrl.Result{}, client.IgnoreNotFound(fmt.Errorf("delayed retry, %s: %w", plan.Action, err))
 	}
 	return true, result, nil
+}
+
+func (r *WorkloadReconciler) reportDelays(wl *kueue.Workload, delays []kueue.AdmissionCheckState) {
+	if cqName, found := r.queues.ClusterQueueForWorkload(wl); found {
+		for _, check := range delays {
+			metrics.ReportAdmissionCheckRetryDelay(cqName, check.Name, time.Duration(*check.RequeueAfterSeconds)*time.Second)
+		}
+	}
+}
+
+func (r *WorkloadReconciler) reportRequeue(wl *kueue.Workload, plan workload.RetryPlan) {
+	cqName, found := r.queues.ClusterQueueForWorkload(wl)
+	if !found {
+		return
+	}
+	for _, check := range plan.Checks {
+		metrics.ReportAdmissionCheckRetry(cqName, check.Name)
+	}
+	if plan.Deadline.After(plan.EvictedAt) {
+		metrics.ReportAdmissionCheckRetryLateness(cqName, r.clock.Since(plan.Deadline))
+	}
 }
 
 // mergePatchStatus writes what server-side apply cannot: requeueAfterSeconds

@@ -23,6 +23,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -39,7 +42,9 @@ import (
 	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
 	schdcache "sigs.k8s.io/kueue/pkg/cache/scheduler"
 	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/metrics"
 	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
+	utiltestingmetrics "sigs.k8s.io/kueue/pkg/util/testing/metrics"
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
 	"sigs.k8s.io/kueue/pkg/workload"
 )
@@ -360,6 +365,97 @@ func TestReconcileDelayedRetry(t *testing.T) {
 		f.reconcileAt(0, 1, 0)
 		f.expectQueued(1, 0)
 	})
+}
+
+func TestDelayedRetryMetrics(t *testing.T) {
+	start := time.Now().Truncate(time.Second)
+	type seconds struct {
+		Count uint64
+		Sum   float64
+	}
+	type reported struct {
+		Retries  map[kueue.AdmissionCheckReference]float64
+		Delays   map[kueue.AdmissionCheckReference]seconds
+		Lateness seconds
+		Waits    metrics.RetryWaits
+	}
+	checks := []kueue.AdmissionCheckState{
+		{Name: "a", State: kueue.CheckStatePending, LastTransitionTime: metav1.NewTime(start)},
+		{Name: "b", State: kueue.CheckStatePending, LastTransitionTime: metav1.NewTime(start)},
+	}
+	histogram := func(vec *prometheus.HistogramVec, labels ...string) seconds {
+		t.Helper()
+		metric := dto.Metric{}
+		if err := vec.WithLabelValues(labels...).(prometheus.Metric).Write(&metric); err != nil {
+			t.Fatalf("Reading a metric: %v", err)
+		}
+		return seconds{Count: metric.GetHistogram().GetSampleCount(), Sum: metric.GetHistogram().GetSampleSum()}
+	}
+	expect := func(f *retryFixture, want reported) {
+		t.Helper()
+		got := reported{
+			Retries:  make(map[kueue.AdmissionCheckReference]float64),
+			Delays:   make(map[kueue.AdmissionCheckReference]seconds),
+			Lateness: histogram(metrics.AdmissionCheckRetryLateness, "cq"),
+			Waits:    f.queues.RetryWaits()["cq"],
+		}
+		for _, point := range utiltestingmetrics.CollectFilteredGaugeVec(metrics.AdmissionCheckRetriesTotal, map[string]string{"cluster_queue": "cq"}) {
+			got.Retries[kueue.AdmissionCheckReference(point.Labels["admission_check"])] = point.Value
+		}
+		for _, check := range checks {
+			if delays := histogram(metrics.AdmissionCheckRetryDelay, "cq", string(check.Name)); delays.Count > 0 {
+				got.Delays[check.Name] = delays
+			}
+		}
+		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("Unexpected metrics (-want,+got):\n%s", diff)
+		}
+	}
+
+	for _, gate := range []bool{true, false} {
+		t.Run(fmt.Sprintf("gate %t", gate), func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, gate)
+			metrics.ClearClusterQueueMetrics("cq")
+			t.Cleanup(func() { metrics.ClearClusterQueueMetrics("cq") })
+			f := newRetryFixture(t, retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).AdmissionChecks(checks...).Obj(), start)
+			expect(f, reported{})
+
+			f.retry("a", 60)
+			f.reconcileAt(0, 1, 0)
+			f.release()
+			if !gate {
+				expect(f, reported{})
+				return
+			}
+			delays := map[kueue.AdmissionCheckReference]seconds{"a": {1, 60}}
+			waits := metrics.RetryWaits{Workloads: 1, EarliestDeadline: start.Add(60 * time.Second)}
+			expect(f, reported{Delays: delays, Waits: waits})
+
+			// It does not decide.
+			f.retry("b", 10)
+			f.reconcileAt(0, 0, 60*time.Second)
+			expect(f, reported{Delays: delays, Waits: waits})
+
+			// It does, until it is withdrawn.
+			f.change(func(wl *kueue.Workload) { wl.Status.AdmissionChecks[1].State = kueue.CheckStatePending })
+			f.retry("b", 90)
+			f.reconcileAt(0, 1, 90*time.Second)
+			delays["b"] = seconds{1, 90}
+			waits.EarliestDeadline = start.Add(90 * time.Second)
+			expect(f, reported{Delays: delays, Waits: waits})
+			f.retry("b", 20)
+			f.reconcileAt(0, 1, 60*time.Second)
+			waits.EarliestDeadline = start.Add(60 * time.Second)
+			expect(f, reported{Delays: delays, Waits: waits})
+
+			f.reconcileAt(62*time.Second, 1, 0)
+			expect(f, reported{
+				Delays:   delays,
+				Retries:  map[kueue.AdmissionCheckReference]float64{"a": 1, "b": 1},
+				Lateness: seconds{1, 2},
+			})
+		})
+	}
 }
 
 func TestWithReleasedChecks(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -156,6 +157,16 @@ func backoffSeconds(retries, base, maximum int32) int32 {
 	return int32(max(0, min(int64(jittered/time.Second), int64(maximum))))
 }
 
+// wasForgotten returns true if the answer of the check, which its last request
+// had led to, was reset by a deactivation. The request is not to lead to another
+// one. Once that is recorded the message has to go: it says nothing about the
+// requests that follow.
+func wasForgotten(check kueue.AdmissionCheckState) bool {
+	return ptr.Deref(check.RetryCount, 0) == 0 && check.State == kueue.CheckStatePending &&
+		(strings.HasSuffix(check.Message, "after eviction. Previously: "+string(kueue.CheckStateRetry)) ||
+			strings.HasSuffix(check.Message, "after eviction. Previously: "+string(kueue.CheckStateRejected)))
+}
+
 // planAttempts returns the offsets to record for the checks of wl, and the
 // counts of those whose retryCount is behind their requests, because they were
 // retried with the gate off. The requests in kept stay, the others of a workload
@@ -194,7 +205,7 @@ func planAttempts(wl *kueue.Workload, requests []autoscaling.ProvisioningRequest
 
 		used := last.attempt - 1
 		deleted := holdsQuota(wl) && kept[checkName] != last.request
-		forgotten := !workload.IsActive(wl) && count == 0
+		forgotten := count == 0 && (!workload.IsActive(wl) || wasForgotten(*check))
 		if asksForRetry(wl, last.request) && check.State != kueue.CheckStateRetry && (deleted || forgotten) {
 			// It will not ask for a retry.
 			used++
@@ -305,15 +316,27 @@ func (c *Controller) recordAttempts(ctx context.Context, wl *kueue.Workload, req
 			return err
 		}
 	}
-	if maps.Equal(offsets, attemptOffsetsOf(wl)) {
+	if !maps.Equal(offsets, attemptOffsetsOf(wl)) {
+		value, err := json.Marshal(offsets)
+		if err != nil {
+			return err
+		}
+		if err := clientutil.Patch(ctx, c.client, wl, func() (client.Object, bool, error) {
+			metav1.SetMetaDataAnnotation(&wl.ObjectMeta, attemptOffsetsAnnotation, string(value))
+			return wl, true, nil
+		}); err != nil {
+			return err
+		}
+	}
+	if !holdsQuota(wl) || !slices.ContainsFunc(wl.Status.AdmissionChecks, wasForgotten) {
 		return nil
 	}
-	value, err := json.Marshal(offsets)
-	if err != nil {
-		return err
-	}
-	return clientutil.Patch(ctx, c.client, wl, func() (client.Object, bool, error) {
-		metav1.SetMetaDataAnnotation(&wl.ObjectMeta, attemptOffsetsAnnotation, string(value))
+	return clientutil.PatchStatus(ctx, c.client, wl, func() (client.Object, bool, error) {
+		for i := range wl.Status.AdmissionChecks {
+			if check := &wl.Status.AdmissionChecks[i]; wasForgotten(*check) {
+				check.Message = ""
+			}
+		}
 		return wl, true, nil
 	})
 }

@@ -229,6 +229,12 @@ func TestPlanAttempts(t *testing.T) {
 	pending := func(retryCount *int32) kueue.AdmissionCheckState {
 		return testCheckState("check1", kueue.CheckStatePending, retryCount)
 	}
+	// resetAfter is the check after an eviction that has reset its answer.
+	resetAfter := func(answer kueue.CheckState, retryCount int32) kueue.AdmissionCheckState {
+		check := pending(ptr.To(retryCount))
+		check.Message = "Reset to Pending after eviction. Previously: " + string(answer)
+		return check
+	}
 	evictedAt := metav1.NewTime(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC))
 	evictedWithGateOff := metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByAdmissionCheck, LastTransitionTime: evictedAt, Message: evictedWithGateOffMessage}
 	reservedAgain := metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionFalse, Reason: "QuotaReserved", LastTransitionTime: evictedAt, Message: "Previously: " + evictedWithGateOffMessage}
@@ -365,6 +371,25 @@ func TestPlanAttempts(t *testing.T) {
 			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 2, autoscaling.Failed)},
 			wantOffsets: attemptOffsets{"check1": 2},
 		},
+		"active again before the numbers were recorded": {
+			workload:    reserved.Clone().AdmissionChecks(resetAfter(kueue.CheckStateRejected, 0)).Obj(),
+			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 3, autoscaling.Failed)},
+			wantOffsets: attemptOffsets{"check1": 3},
+		},
+		"active again before the numbers were recorded, in Retry before": {
+			workload:    reserved.Clone().AdmissionChecks(resetAfter(kueue.CheckStateRetry, 0)).Obj(),
+			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 2, autoscaling.Failed)},
+			wantOffsets: attemptOffsets{"check1": 2},
+		},
+		"active again, Ready before": {
+			workload:    reserved.Clone().AdmissionChecks(resetAfter(kueue.CheckStateReady, 0)).Obj(),
+			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 2, autoscaling.Failed)},
+			wantOffsets: attemptOffsets{"check1": 1},
+		},
+		"reset with a count: not by a deactivation": {
+			workload: reserved.Clone().AdmissionChecks(resetAfter(kueue.CheckStateRetry, 1)).Obj(),
+			requests: []autoscaling.ProvisioningRequest{testRequest("check1", 2, autoscaling.Failed)},
+		},
 
 		"gate switched on, in flight": {
 			workload:   reserved.Clone().RequeueState(ptr.To[int32](2), nil).AdmissionChecks(pending(nil)).Obj(),
@@ -490,6 +515,8 @@ func TestReconcileDelayedRetry(t *testing.T) {
 		return utiltestingapi.MakeClusterQueue("q1").AdmissionCheckStrategy(*utiltestingapi.MakeAdmissionCheckStrategyRule("check1", flavor).Obj()).Obj()
 	}
 	pending2 := check("check2", kueue.CheckStatePending, nil)
+	forgotten := check("check1", kueue.CheckStatePending, ptr.To[int32](0))
+	forgotten.Message = "Reset to Pending after eviction. Previously: Rejected"
 
 	cases := map[string]struct {
 		workload     *kueue.Workload
@@ -515,6 +542,14 @@ func TestReconcileDelayedRetry(t *testing.T) {
 			wantChecks:   []kueue.AdmissionCheckState{asked},
 			wantRequests: []string{"wl-check1-1"},
 			wantWrites:   1,
+		},
+		"active again before the numbers were recorded": {
+			workload:     reserved.Clone().AdmissionChecks(forgotten).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 3, autoscaling.Failed)},
+			wantChecks:   []kueue.AdmissionCheckState{check("check1", kueue.CheckStatePending, ptr.To[int32](0))},
+			wantRequests: []string{"wl-check1-4"},
+			wantOffsets:  attemptOffsets{"check1": 3},
+			wantWrites:   2,
 		},
 		"failed for the last time": {
 			workload:     reserved.Clone().AdmissionChecks(check("check1", kueue.CheckStatePending, ptr.To[int32](2))).Obj(),

@@ -22,6 +22,7 @@ import (
 
 	"github.com/onsi/ginkgo/v2"
 	"github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,7 +30,9 @@ import (
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/metrics"
 	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
+	utiltestingmetrics "sigs.k8s.io/kueue/pkg/util/testing/metrics"
 	"sigs.k8s.io/kueue/pkg/workload"
 	"sigs.k8s.io/kueue/test/util"
 )
@@ -286,6 +289,45 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, what the checks say"
 				g.Expect(err).NotTo(gomega.HaveOccurred())
 				g.Expect(found).To(gomega.BeTrue(), reason)
 			}, util.Timeout, util.Interval).Should(gomega.Succeed())
+		}
+	})
+
+	ginkgo.It("Should report the delay by metrics, which go with the ClusterQueue", func() {
+		t.reserveFirst(t.ruleFor(t.checkA))
+		points := func(vec prometheus.Collector) []utiltestingmetrics.MetricDataPoint {
+			return utiltestingmetrics.CollectFilteredGaugeVec(vec, map[string]string{"cluster_queue": t.clusterQueue.Name})
+		}
+		inQueue := map[string]string{"cluster_queue": t.clusterQueue.Name}
+		ofCheck := func(check *kueue.AdmissionCheck) map[string]string {
+			return map[string]string{"cluster_queue": t.clusterQueue.Name, "admission_check": check.Name}
+		}
+
+		t.retry(t.checkA, 3)
+		released := t.expectReleased()
+		gomega.Eventually(func() []utiltestingmetrics.MetricDataPoint {
+			return points(metrics.AdmissionCheckRetryWaits)
+		}, util.Timeout, util.ShortInterval).Should(gomega.ConsistOf(
+			utiltestingmetrics.MetricDataPoint{Labels: inQueue, Value: 1},
+			utiltestingmetrics.MetricDataPoint{Labels: inQueue, Value: float64(requeueAtOf(t.wl.last()).Unix())},
+		))
+		gomega.Expect(points(metrics.AdmissionCheckRetriesTotal)).To(gomega.BeEmpty())
+
+		t.expectRetryCycle(released, map[string]int32{t.checkA.Name: 1})
+		gomega.Eventually(func() []utiltestingmetrics.MetricDataPoint {
+			return points(metrics.AdmissionCheckRetriesTotal)
+		}, util.Timeout, util.ShortInterval).Should(gomega.ConsistOf(utiltestingmetrics.MetricDataPoint{Labels: ofCheck(t.checkA), Value: 1}))
+		gomega.Expect(points(metrics.AdmissionCheckRetryDelay)).To(gomega.ConsistOf(utiltestingmetrics.MetricDataPoint{Labels: ofCheck(t.checkA)}))
+		gomega.Expect(points(metrics.AdmissionCheckRetryLateness)).To(gomega.HaveLen(1))
+		gomega.Eventually(func() []utiltestingmetrics.MetricDataPoint {
+			return points(metrics.AdmissionCheckRetryWaits)
+		}, util.Timeout, util.ShortInterval).Should(gomega.ConsistOf(utiltestingmetrics.MetricDataPoint{Labels: inQueue}))
+
+		gomega.Expect(util.DeleteNamespace(ctx, k8sClient, t.ns)).To(gomega.Succeed())
+		util.ExpectObjectToBeDeleted(ctx, k8sClient, t.clusterQueue, true)
+		for _, vec := range []prometheus.Collector{
+			metrics.AdmissionCheckRetriesTotal, metrics.AdmissionCheckRetryDelay, metrics.AdmissionCheckRetryLateness, metrics.AdmissionCheckRetryWaits,
+		} {
+			gomega.Eventually(func() []utiltestingmetrics.MetricDataPoint { return points(vec) }, util.Timeout, util.ShortInterval).Should(gomega.BeEmpty())
 		}
 	})
 })

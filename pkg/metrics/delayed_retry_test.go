@@ -1,0 +1,74 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package metrics
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/util/testing/metrics"
+)
+
+func TestReportAndCleanupRetryMetrics(t *testing.T) {
+	for _, cqName := range []kueue.ClusterQueueReference{"retries", "others"} {
+		ReportAdmissionCheckRetry(cqName, "a")
+		ReportAdmissionCheckRetry(cqName, "b")
+		ReportAdmissionCheckRetryDelay(cqName, "a", time.Minute)
+		ReportAdmissionCheckRetryLateness(cqName, time.Second)
+	}
+	expectFilteredMetricsCount(t, AdmissionCheckRetriesTotal, 2, "cluster_queue", "retries")
+	expectFilteredMetricsCount(t, AdmissionCheckRetryDelay, 1, "cluster_queue", "retries", "admission_check", "a")
+	expectFilteredMetricsCount(t, AdmissionCheckRetryLateness, 1, "cluster_queue", "retries")
+
+	ClearClusterQueueMetrics("retries")
+	expectFilteredMetricsCount(t, AdmissionCheckRetriesTotal, 0, "cluster_queue", "retries")
+	expectFilteredMetricsCount(t, AdmissionCheckRetryDelay, 0, "cluster_queue", "retries")
+	expectFilteredMetricsCount(t, AdmissionCheckRetryLateness, 0, "cluster_queue", "retries")
+	expectFilteredMetricsCount(t, AdmissionCheckRetriesTotal, 2, "cluster_queue", "others")
+	expectFilteredMetricsCount(t, AdmissionCheckRetryDelay, 1, "cluster_queue", "others")
+	expectFilteredMetricsCount(t, AdmissionCheckRetryLateness, 1, "cluster_queue", "others")
+}
+
+func TestReportRetryWaits(t *testing.T) {
+	t.Cleanup(func() { AdmissionCheckRetryWaits.source.Store(nil) })
+	expectFilteredMetricsCount(t, AdmissionCheckRetryWaits, 0)
+
+	ReportRetryWaits(func() map[kueue.ClusterQueueReference]RetryWaits {
+		return map[kueue.ClusterQueueReference]RetryWaits{
+			"idle": {},
+			"busy": {Workloads: 3, EarliestDeadline: time.Unix(1800000000, 0)},
+		}
+	})
+	wantBusy := []metrics.MetricDataPoint{
+		{Labels: map[string]string{"cluster_queue": "busy"}, Value: 3},
+		{Labels: map[string]string{"cluster_queue": "busy"}, Value: 1800000000},
+	}
+	if diff := cmp.Diff(wantBusy, metrics.CollectFilteredGaugeVec(AdmissionCheckRetryWaits, map[string]string{"cluster_queue": "busy"})); diff != "" {
+		t.Errorf("Unexpected metrics (-want,+got):\n%s", diff)
+	}
+	wantIdle := []metrics.MetricDataPoint{{Labels: map[string]string{"cluster_queue": "idle"}}}
+	if diff := cmp.Diff(wantIdle, metrics.CollectFilteredGaugeVec(AdmissionCheckRetryWaits, map[string]string{"cluster_queue": "idle"})); diff != "" {
+		t.Errorf("Unexpected metrics (-want,+got):\n%s", diff)
+	}
+
+	// Another manager in the same process takes over.
+	ReportRetryWaits(func() map[kueue.ClusterQueueReference]RetryWaits { return nil })
+	expectFilteredMetricsCount(t, AdmissionCheckRetryWaits, 0)
+}
