@@ -112,6 +112,9 @@ examples: fresh-tree ## Build the three check controllers of examples/ into buil
 .PHONY: envtest
 envtest: need-tools $(BIN)/etcd $(BIN)/kube-apiserver ## Build build/bin/etcd and build/bin/kube-apiserver from Go modules.
 
+.PHONY: kubectl
+kubectl: need-tools $(BIN)/kubectl ## Build build/bin/kubectl from Go modules, for the commands of the documentation.
+
 $(BIN)/etcd: tools/etcd/go.mod tools/etcd/go.sum
 	$(call say,building build/bin/etcd (about half a minute when nothing is cached))
 	@cd tools/etcd && go build -o $@ go.etcd.io/etcd/server/v3
@@ -122,18 +125,23 @@ $(BIN)/kube-apiserver: tools/kube-apiserver/go.mod tools/kube-apiserver/go.sum
 	@cd tools/kube-apiserver && go build -ldflags "$(KUBE_LDFLAGS)" -o $@ k8s.io/kubernetes/cmd/kube-apiserver
 	@touch $@
 
+$(BIN)/kubectl: tools/kube-apiserver/go.mod tools/kube-apiserver/go.sum
+	$(call say,building build/bin/kubectl $(KUBE_VERSION) (about 2 minutes when nothing is cached))
+	@cd tools/kube-apiserver && go build -ldflags "$(KUBE_LDFLAGS)" -o $@ k8s.io/kubernetes/cmd/kubectl
+	@touch $@
+
 ##@ Testing
 
 # Directories of ours that are Go modules with code of their own.
-OUR_MODULES = . $(patsubst %/go.mod,%,$(wildcard demo/go.mod simulation/go.mod examples/go.mod examples/*/go.mod))
+OUR_MODULES = . $(patsubst %/go.mod,%,$(wildcard demo/go.mod docs/go.mod simulation/go.mod examples/go.mod examples/*/go.mod))
 
 .PHONY: test
-test: verify lint test-unit test-simulation test-examples ## Run verify, lint, all unit tests, the simulation and the examples.
+test: verify lint test-unit test-simulation test-examples test-observability test-docs ## Run verify, lint, all unit tests, the simulation, the examples, the alerts and the documentation.
 
 .PHONY: lint
 lint: fresh-tree $(BIN)/staticcheck ## Check format, go vet and staticcheck: our modules, the overlay, the touched packages.
 	$(call say,gofmt)
-	@unformatted=$$(gofmt -l $(wildcard apis pkg test tools demo examples)); \
+	@unformatted=$$(gofmt -l $(wildcard apis pkg test tools demo docs examples)); \
 	if [ -n "$$unformatted" ]; then echo "error: not formatted (run gofmt -w, in the tree for overlay files):" >&2; echo "$$unformatted" >&2; exit 1; fi
 	@for module in $(OUR_MODULES); do \
 		echo "==> go vet and staticcheck in $$module"; \
@@ -157,10 +165,24 @@ test-unit: fresh-tree ## Run upstream's and our unit tests of the touched packag
 	go test $$packages; \
 	echo "==> the same, gate on"; \
 	go test $(GATE_ON_TESTFLAGS) $$packages
-	@for module in $(filter-out simulation,$(OUR_MODULES)); do \
+	@for module in $(filter-out simulation docs,$(OUR_MODULES)); do \
 		echo "==> tests of our module in $$module"; \
 		(cd $$module && go test ./...); \
 	done
+
+.PHONY: test-observability
+test-observability: fresh-tree ## Check the alerting rules and the dashboard of docs/observability with promtool.
+	@command -v promtool >/dev/null || { echo "error: promtool is not installed: apt-get install --no-install-recommends prometheus" >&2; exit 1; }
+	$(call say,alerting rules and dashboard)
+	@promtool check rules docs/observability/rules.yaml
+	@promtool test rules docs/observability/rules_test.yaml
+	@cd docs && go test ./observability
+
+.PHONY: test-docs
+test-docs: build envtest kubectl ## Run every command and manifest of docs/ against a real API server and the patched manager.
+	@for tool in jq promtool; do command -v $$tool >/dev/null || { echo "error: $$tool is not installed, and a page of docs/ uses it: apt-get install --no-install-recommends jq prometheus" >&2; exit 1; }; done
+	$(call say,the commands and manifests of the documentation)
+	@cd docs && go test -count=1 -v -parallel 4 -timeout 20m ./test
 
 # How many schedules the simulation runs with each way of writing.
 SIMULATION_CHECKS ?= 500
