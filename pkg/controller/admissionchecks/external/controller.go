@@ -58,8 +58,9 @@ func (c Check) Retries() int32 {
 }
 
 // Func decides on a check of a workload, which must not be changed. It can be
-// called again for the same attempt, after a conflict for example: an attempt is
-// identified by the UID of the workload, the name of the check and its Retries.
+// called again for the same attempt, after a conflict for example. An attempt is
+// identified by the UID of the workload, the name of the check, its Retries and
+// the transition time of its Pending state.
 //
 // When it returns an error nothing is written, and it is called again with an
 // exponential backoff.
