@@ -1,0 +1,198 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package conformance
+
+import (
+	"context"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+)
+
+// The flags of TestController.
+var (
+	options = Options{Progress: os.Stdout}
+	files   ClusterOptions
+)
+
+func init() {
+	flag.StringVar(&options.Check, "check", "", "`name` of the AdmissionCheck")
+	flag.StringVar(&options.ControllerName, "controller-name", "", "spec.controllerName of the AdmissionCheck, unless the manifests have it")
+	flag.StringVar(&options.Command, "command", "", "shell `command` that starts the controller; KUBECONFIG is set, and {kubeconfig}, {check} and {namespace} are filled in")
+	flag.StringVar(&options.Setup.Manifests, "manifests", "", "`file` to apply before the controller is started")
+	flag.StringVar(&options.Hold.Manifests, "hold-manifest", "", "`file` to apply that makes the controller answer Retry; {now+5s} is filled in")
+	flag.StringVar(&options.Release.Manifests, "release-manifest", "", "`file` to apply that makes it answer Ready")
+	flag.StringVar(&options.Hold.Command, "hold", "", "shell `command` that makes it answer Retry")
+	flag.StringVar(&options.Release.Command, "release", "", "shell `command` that makes it answer Ready")
+	flag.DurationVar(&options.AnswerWithin, "answer-within", 15*time.Second, "how long an answer may take")
+	flag.DurationVar(&options.LongestDelay, "longest-delay", 30*time.Second, "how long to wait for the end of a delay")
+	flag.DurationVar(&options.Settle, "settle", 500*time.Millisecond, "how long the controller has to notice what a hook changed")
+	flag.StringVar(&files.Out, "out", "../build/conformance", "`directory` for the logs")
+	flag.StringVar(&files.BinDir, "bin-dir", "../build/bin", "`directory` of etcd, kube-apiserver and manager")
+	flag.StringVar(&files.CRDs, "crds", "../build/kueue/config/components/crd/bases", "`directory` of Kueue's CRDs")
+	flag.StringVar(&files.Webhooks, "webhooks", "../build/kueue/config/components/webhook", "`directory` of Kueue's webhook configurations")
+}
+
+var shared struct {
+	sync.Once
+	cluster *Cluster
+	err     error
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// The runs mostly wait.
+	if flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
+		_ = flag.Set("test.parallel", "9")
+	}
+	ctrl.SetLogger(zap.New(zap.WriteTo(os.Stderr)))
+	code := m.Run()
+	if shared.cluster != nil {
+		if err := shared.cluster.Stop(); err != nil {
+			os.Stderr.WriteString(err.Error() + "\n")
+			code = max(code, 1)
+		}
+	}
+	os.Exit(code)
+}
+
+// cluster starts the control plane that all tests share.
+func cluster(t *testing.T) *Cluster {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a control plane")
+	}
+	shared.Do(func() {
+		out, err := filepath.Abs(files.Out)
+		if err != nil {
+			shared.err = err
+			return
+		}
+		files.Out = out
+		shared.cluster, shared.err = StartCluster(context.Background(), files)
+	})
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	return shared.cluster
+}
+
+// TestController tests the controller that the flags name.
+func TestController(t *testing.T) {
+	if options.Command == "" || options.Check == "" {
+		t.Skip("no -command and -check given: see README.md")
+	}
+	plane := cluster(t)
+	options.Out = filepath.Join(files.Out, options.Check)
+	report, err := Run(t.Context(), plane, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report.Print(os.Stdout)
+	if len(report.Faults()) > 0 {
+		t.Errorf("faults found; what the controller logged, and its requests, is in %s", options.Out)
+	}
+}
+
+// TestBad holds the test against a controller that is good unless a fault is
+// switched on, and wants each fault to be named, and no others.
+func TestBad(t *testing.T) {
+	plane := cluster(t)
+	bad := filepath.Join(t.TempDir(), "bad")
+	if out, err := exec.Command("go", "build", "-o", bad, "./bad").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	dir := t.TempDir()
+	hook := func(name, answer string) Hook {
+		file := filepath.Join(dir, name)
+		manifest := "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: \"{check}\"\ndata:\n  delay: \"4\"\n  answer: " + answer + "\n"
+		if err := os.WriteFile(file, []byte(manifest), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return Hook{Manifests: file}
+	}
+	hold, release := hook("hold.yaml", "Retry"), hook("release.yaml", "Ready")
+
+	cases := map[string]struct {
+		fault       string
+		want        []Rule
+		wantUntried bool
+	}{
+		"good":                 {},
+		"never-active":         {fault: "never-active", want: []Rule{RuleActive}, wantUntried: true},
+		"invalid":              {fault: "invalid", want: []Rule{RuleAnswers, RuleRefused}, wantUntried: true},
+		"answers-once":         {fault: "answers-once", want: []Rule{RuleAnswers}},
+		"answers-early":        {fault: "answers-early", want: []Rule{RuleQuota}},
+		"writes-while-evicted": {fault: "writes-while-evicted", want: []Rule{RuleEvicted}},
+		"old-time":             {fault: "old-time", want: []Rule{RuleFreshTime}},
+		"loses-retry-count":    {fault: "loses-retry-count", want: []Rule{RuleRetryCount}},
+		"counts-itself":        {fault: "counts-itself", want: []Rule{RuleRetryCount}},
+		"blind-patch":          {fault: "blind-patch", want: []Rule{RuleOtherChecks, RuleStaleAnswer}},
+		"blind-status":         {fault: "blind-status", want: []Rule{RuleOtherChecks, RuleKueueStatus, RuleStaleAnswer}},
+		"no-version":           {fault: "no-version", want: []Rule{RuleStaleAnswer}},
+		"same-answer":          {fault: "same-answer", want: []Rule{RuleQuota}},
+		"gives-up":             {fault: "gives-up", want: []Rule{RuleTriesAgain}},
+		"wakes-the-dead":       {fault: "wakes-the-dead", want: []Rule{RuleInactive}},
+		"creates-entry":        {fault: "creates-entry", want: []Rule{RuleRemovedCheck}},
+		"forgets":              {fault: "forgets", want: []Rule{RuleRestart}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			check := "bad-" + name
+			out := filepath.Join(files.Out, check)
+			var progress, text strings.Builder
+			report, err := Run(t.Context(), plane, Options{
+				Check:          check,
+				ControllerName: "example.com/bad",
+				Command:        "exec " + bad + " -check={check} -namespace={namespace} -fault=" + tc.fault,
+				Hold:           hold,
+				Release:        release,
+				AnswerWithin:   8 * time.Second,
+				LongestDelay:   20 * time.Second,
+				Settle:         10 * time.Millisecond, // it reads the ConfigMap each time
+				Out:            out,
+				Progress:       &progress,
+			})
+			if err != nil {
+				t.Fatalf("%v\n%s", err, progress.String())
+			}
+			report.Print(&text)
+			if diff := cmp.Diff(tc.want, report.Faults()); diff != "" {
+				t.Errorf("faults (-want,+got):\n%s%s%s", diff, progress.String(), text.String())
+			}
+			if tc.fault == "" && (len(report.Findings) > 0 || len(report.Notes) > 0) {
+				t.Errorf("findings, or notes, about a good controller:\n%s%s", progress.String(), text.String())
+			}
+			t.Logf("%s%s", progress.String(), text.String())
+			if untried := len(report.Untried) > 0; untried != tc.wantUntried {
+				t.Errorf("not tried: %v", report.Untried)
+			}
+		})
+	}
+}
