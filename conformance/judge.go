@@ -161,8 +161,8 @@ func (j *judge) answer(w *Write, before *kueue.Workload) {
 	case apimeta.IsStatusConditionTrue(before.Status.Conditions, kueue.WorkloadFinished):
 		j.add(RuleInactive, Fault, w.Workload, "It wrote %s to a workload that is finished.", now.State)
 	case !before.DeletionTimestamp.IsZero():
-		j.add(RuleInactive, Fault, w.Workload, "It wrote %s to a workload that is being deleted.", now.State)
-	case j.isStale(w, before):
+		// It does no harm.
+	case j.sinceSeen(w, before) != "":
 		j.add(RuleStaleAnswer, Fault, w.Workload, "While its %s was under way the workload was %s; its %s went through all the same.", w.How, j.sinceSeen(w, before), now.State)
 	case !ptr.Deref(before.Spec.Active, true):
 		j.add(RuleInactive, Fault, w.Workload, "It wrote %s to a workload that is deactivated.", now.State)
@@ -217,10 +217,8 @@ func (j *judge) changedMood(from, to time.Time) bool {
 	})
 }
 
-// isStale returns true if the question changed between the arrival of the write
-// and its effect: the workload was requeued, or deactivated.
-func (j *judge) isStale(w *Write, before *kueue.Workload) bool { return j.sinceSeen(w, before) != "" }
-
+// sinceSeen returns what happened to the workload between the arrival of the
+// write and its effect, if the answer is to another question now.
 func (j *judge) sinceSeen(w *Write, before *kueue.Workload) string {
 	versions := j.record.Versions[w.Workload]
 	seen := slices.IndexFunc(versions, func(v Version) bool { return v.Workload.ResourceVersion == w.Seen })

@@ -185,12 +185,12 @@ func (r *run) retries(ctx context.Context, t, large *trial, answer *kueue.Admiss
 		_ = r.openQueue(ctx, true)
 		return errCut
 	}
-	for deadline := time.Now().Add(delay + patience); !t.next(ctx, second, r.isRequeued); t.touch(ctx) {
+	for deadline := time.Now().Add(delay + patience/2); !t.next(ctx, second, r.isRequeued); t.touch(ctx) {
 		if delay > 0 {
 			r.try(RuleEvicted)
 		}
 		if time.Now().After(deadline) {
-			r.note("The workload did not come back %s after the end of the delay that was asked for first. That part was cut short.", patience)
+			r.note("The workload was not back %s after the end of the delay that was asked for first. That part was cut short.", patience/2)
 			_ = r.openQueue(ctx, true)
 			return errCut
 		}

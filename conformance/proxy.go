@@ -165,10 +165,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.forward.ServeHTTP(w, r)
 		return
 	}
-	write := Write{At: time.Now(), Workload: match[2], How: howOf(r), Manager: r.URL.Query().Get("fieldManager")}
-	if write.Manager == "" {
-		write.Manager, _, _ = strings.Cut(r.UserAgent(), "/") // as the API server does
-	}
+	write := Write{At: time.Now(), Workload: match[2], How: howOf(r)}
 	var err error
 	if write.Body, err = io.ReadAll(r.Body); err != nil {
 		return // the controller is gone

@@ -57,8 +57,6 @@ type Write struct {
 	Workload string
 	// How is the way of writing: apply, merge patch, JSON patch, update ...
 	How string
-	// Manager is the field manager that the request names, if it does.
-	Manager string
 	// Body is the request's.
 	Body []byte
 	// Seen is the resource version that the Workload had on arrival, Sent the one

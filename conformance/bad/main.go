@@ -28,7 +28,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -40,11 +39,14 @@ import (
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 )
 
@@ -65,7 +67,7 @@ var faults = map[string]string{
 	"gives-up":             "does not try again after a conflict",
 	"wakes-the-dead":       "does not look at spec.active and Finished",
 	"creates-entry":        "answers where its entry is missing",
-	"forgets":              "leaves alone workloads that had quota before it was started",
+	"forgets":              "leaves alone the workloads that it finds when it is started",
 }
 
 func main() {
@@ -106,9 +108,10 @@ func run(check, namespace, fault string) error {
 	r := &reconciler{
 		Client: mgr.GetClient(), direct: mgr.GetAPIReader(),
 		check: check, namespace: namespace, fault: fault,
-		started: time.Now(), answered: map[string]bool{},
+		answered: map[string]bool{},
 	}
-	if err := ctrl.NewControllerManagedBy(mgr).Named("workload").For(&kueue.Workload{}).
+	if err := ctrl.NewControllerManagedBy(mgr).Named("workload").
+		For(&kueue.Workload{}, builder.WithPredicates(predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return !r.has("forgets") }})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 2}).Complete(r); err != nil {
 		return err
 	}
@@ -126,7 +129,6 @@ type reconciler struct {
 	client.Client
 	direct                  client.Reader
 	check, namespace, fault string
-	started                 time.Time
 	answered                map[string]bool
 }
 
@@ -190,9 +192,6 @@ func (r *reconciler) isAsked(wl *kueue.Workload) bool {
 			return own.State == kueue.CheckStatePending
 		}
 	case !ptr.Deref(wl.Spec.Active, true) || is(kueue.WorkloadFinished):
-		return false
-	}
-	if reserved := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadQuotaReserved); r.has("forgets") && reserved != nil && reserved.LastTransitionTime.Time.Before(r.started.Truncate(time.Second)) {
 		return false
 	}
 	if r.has("writes-while-evicted") && own.State == kueue.CheckStateRetry {
@@ -259,7 +258,7 @@ func (r *reconciler) write(ctx context.Context, wl *kueue.Workload, answer kueue
 			return err
 		}
 		return r.Status().Patch(ctx, wl.DeepCopy(), client.RawPatch(client.Merge.Type(), data), r.owner())
-	case r.has("no-version"), r.has("creates-entry"):
+	case r.has("no-version"):
 		return r.apply(ctx, wl, answer, "")
 	case r.has("same-answer"):
 		version := wl.ResourceVersion
