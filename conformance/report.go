@@ -97,6 +97,6 @@ func (r *Report) Print(out io.Writer) {
 		for i, rule := range faults {
 			names[i] = string(rule)
 		}
-		fmt.Fprintf(out, "\nFaults against %d rules: %s. See %s.\n", len(faults), strings.Join(names, ", "), guide)
+		fmt.Fprintf(out, "\nFaults against these rules: %s. See %s.\n", strings.Join(names, ", "), guide)
 	}
 }
