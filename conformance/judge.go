@@ -57,7 +57,7 @@ const clockSkew = time.Second
 
 // Judge holds the record against the rules. It depends on the record alone.
 func Judge(record *Record) []Finding {
-	j := &judge{record: record, rewrites: map[string]int{}}
+	j := &judge{record: record, rewrites: map[wait]int{}}
 	for _, e := range record.Expectations {
 		if !e.Met {
 			j.add(e.Rule, Fault, e.Workload, "The controller did not %s within %s.", e.What, e.After.Round(time.Second))
@@ -83,6 +83,7 @@ func Judge(record *Record) []Finding {
 		j.theirs(w, before)
 		j.answer(w, before)
 	}
+	j.prolonged()
 	// One more write can be on its way.
 	for workload, n := range deleted {
 		if n > 1 {
@@ -96,7 +97,14 @@ type judge struct {
 	record   *Record
 	findings []Finding
 	// rewrites counts, for each wait, the writes that did no more than to prolong it.
-	rewrites map[string]int
+	rewrites map[wait]int
+	waits    []wait
+}
+
+// wait is the time between an eviction and the requeue.
+type wait struct {
+	workload string
+	evicted  time.Time
 }
 
 func (j *judge) add(rule Rule, severity Severity, workload, format string, args ...any) {
@@ -191,21 +199,23 @@ func (j *judge) whileWaiting(w *Write, before *kueue.Workload, old, now *kueue.A
 			j.add(RuleEvicted, Warning, w.Workload, "It took its Retry back, to %s, while the workload waited and nothing was changed by this test: the delay it had asked for is over at once.", now.State)
 		}
 	case reflect.DeepEqual(old.RequeueAfterSeconds, now.RequeueAfterSeconds):
-		wait := w.Workload + evicted.LastTransitionTime.String()
+		wait := wait{w.Workload, evicted.LastTransitionTime.Time}
+		if j.rewrites[wait] == 0 {
+			j.waits = append(j.waits, wait)
+		}
 		j.rewrites[wait]++
-		// The first may be an answer that was slow.
-		finding := Finding{
-			Rule: RuleEvicted, Severity: Warning, Workload: w.Workload,
-			Saw: fmt.Sprintf("It wrote the same Retry, %d s, again with a later transition time while the workload waited: once.", ptr.Deref(now.RequeueAfterSeconds, 0)),
-		}
+	}
+}
+
+// prolonged tells of the waits that were prolonged for nothing.
+func (j *judge) prolonged() {
+	for _, wait := range j.waits {
 		if n := j.rewrites[wait]; n > 1 {
-			j.findings = slices.DeleteFunc(j.findings, func(f Finding) bool {
-				return f.Rule == RuleEvicted && strings.HasPrefix(f.Saw, "It wrote the same") && f.Workload == w.Workload
-			})
-			finding.Severity = Fault
-			finding.Saw = fmt.Sprintf("It wrote the same Retry, %d s, again and again with a later transition time while the workload waited: %d times.", ptr.Deref(now.RequeueAfterSeconds, 0), n)
+			j.add(RuleEvicted, Fault, wait.workload, "It wrote the same Retry again and again, with a later transition time, while the workload waited: %d times.", n)
+		} else {
+			// It may have been an answer that was slow.
+			j.add(RuleEvicted, Warning, wait.workload, "It wrote the same Retry again, with a later transition time, while the workload waited: once.")
 		}
-		j.findings = append(j.findings, finding)
 	}
 }
 

@@ -216,14 +216,20 @@ func TestJudge(t *testing.T) {
 		"a slow answer, after the eviction": {
 			story: newStory().happens(created, reserved(1), evicted(2)).writes(retry, 0),
 		},
+		"a slow answer without a delay": {
+			story: newStory().happens(created, reserved(1), evicted(2)).writes(own(kueue.CheckStateRetry, 3), 0),
+		},
+		"a slow answer, Ready": {
+			story: newStory().mood(0).happens(created, reserved(1), evicted(2)).writes(own(kueue.CheckStateReady, 3), 0),
+		},
 		"the same Retry, once more": {
 			story: newStory().happens(created, reserved(1), retry, evicted(2)).writes(own(kueue.CheckStateRetry, 3, delay(3)), 0),
-			want:  []string{"*evicted: It wrote the same Retry, 3 s, again with a later transition time while the workload waited: once."},
+			want:  []string{"*evicted: It wrote the same Retry again, with a later transition time, while the workload waited: once."},
 		},
 		"the same Retry, again and again": {
 			story: newStory().happens(created, reserved(1), retry, evicted(2)).
 				writes(own(kueue.CheckStateRetry, 3, delay(3)), 0).writes(own(kueue.CheckStateRetry, 4, delay(3)), 0).writes(own(kueue.CheckStateRetry, 5, delay(3)), 0),
-			want: []string{"evicted: It wrote the same Retry, 3 s, again and again with a later transition time while the workload waited: 3 times."},
+			want: []string{"evicted: It wrote the same Retry again and again, with a later transition time, while the workload waited: 3 times."},
 		},
 		"the same Retry, once in each of two waits": {
 			story: newStory().happens(created, reserved(1), retry, evicted(2)).writes(own(kueue.CheckStateRetry, 3, delay(3)), 0).
@@ -309,7 +315,7 @@ func TestJudge(t *testing.T) {
 			story: newStory().happens(created, reserved(1), touched, check("other", kueue.CheckStateReady, 2)).writes(retry, 2),
 		},
 		"an answer after the eviction, which a check may give": {
-			story: newStory().happens(created, reserved(1), evicted(2)).writes(retry, 1),
+			story: newStory().happens(created, reserved(1), evicted(2), touched).writes(retry, 2),
 		},
 
 		"a deactivated workload": {
