@@ -57,7 +57,7 @@ const clockSkew = time.Second
 
 // Judge holds the record against the rules. It depends on the record alone.
 func Judge(record *Record) []Finding {
-	j := &judge{record: record, rewrites: map[wait]int{}}
+	j := &judge{record: record, rewrites: map[waiting]int{}}
 	for _, e := range record.Expectations {
 		if !e.Met {
 			j.add(e.Rule, Fault, e.Workload, "The controller did not %s within %s.", e.What, e.After.Round(time.Second))
@@ -97,14 +97,14 @@ type judge struct {
 	record   *Record
 	findings []Finding
 	// rewrites counts, for each wait, the writes that did no more than to prolong it.
-	rewrites map[wait]int
-	waits    []wait
+	rewrites map[waiting]int
+	waits    []waiting
 }
 
-// wait is the time between an eviction and the requeue.
-type wait struct {
+// waiting is the time between an eviction and the requeue.
+type waiting struct {
 	workload string
-	evicted  time.Time
+	evicted  int64
 }
 
 func (j *judge) add(rule Rule, severity Severity, workload, format string, args ...any) {
@@ -199,7 +199,7 @@ func (j *judge) whileWaiting(w *Write, before *kueue.Workload, old, now *kueue.A
 			j.add(RuleEvicted, Warning, w.Workload, "It took its Retry back, to %s, while the workload waited and nothing was changed by this test: the delay it had asked for is over at once.", now.State)
 		}
 	case reflect.DeepEqual(old.RequeueAfterSeconds, now.RequeueAfterSeconds):
-		wait := wait{w.Workload, evicted.LastTransitionTime.Time}
+		wait := waiting{w.Workload, evicted.LastTransitionTime.Unix()}
 		if j.rewrites[wait] == 0 {
 			j.waits = append(j.waits, wait)
 		}
