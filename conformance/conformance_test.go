@@ -45,6 +45,7 @@ func init() {
 	flag.StringVar(&options.Check, "check", "", "`name` of the AdmissionCheck")
 	flag.StringVar(&options.ControllerName, "controller-name", "", "spec.controllerName of the AdmissionCheck, unless the manifests have it")
 	flag.StringVar(&options.Command, "command", "", "shell `command` that starts the controller; KUBECONFIG is set, and {kubeconfig}, {check} and {namespace} are filled in")
+	flag.StringVar(&options.As, "as", "", "`user` that the controller acts as, for example system:serviceaccount:NAMESPACE:NAME of the manifests; default: an administrator")
 	flag.StringVar(&options.Setup.Manifests, "manifests", "", "`file` to apply before the controller is started")
 	flag.StringVar(&options.Hold.Manifests, "hold-manifest", "", "`file` to apply that makes the controller answer Retry; {now+5s} is filled in")
 	flag.StringVar(&options.Release.Manifests, "release-manifest", "", "`file` to apply that makes it answer Ready")
@@ -69,7 +70,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	// The runs mostly wait.
 	if flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
-		_ = flag.Set("test.parallel", "9")
+		_ = flag.Set("test.parallel", "12")
 	}
 	ctrl.SetLogger(zap.New(zap.WriteTo(os.Stderr)))
 	code := m.Run()
@@ -105,8 +106,11 @@ func cluster(t *testing.T) *Cluster {
 
 // TestController tests the controller that the flags name.
 func TestController(t *testing.T) {
-	if options.Command == "" || options.Check == "" {
+	if options.Command == "" && options.Check == "" {
 		t.Skip("no -command and -check given: see README.md")
+	}
+	if options.Command == "" || options.Check == "" {
+		t.Fatal("-command and -check must both be given: see README.md")
 	}
 	plane := cluster(t)
 	options.Out = filepath.Join(files.Out, options.Check)
@@ -123,6 +127,7 @@ func TestController(t *testing.T) {
 // TestBad holds the test against a controller that is good unless a fault is
 // switched on, and wants each fault to be named, and no others.
 func TestBad(t *testing.T) {
+	t.Parallel()
 	plane := cluster(t)
 	bad := filepath.Join(t.TempDir(), "bad")
 	if out, err := exec.Command("go", "build", "-o", bad, "./bad").CombinedOutput(); err != nil {
@@ -150,14 +155,14 @@ func TestBad(t *testing.T) {
 		"good": {},
 		"only Ready": {
 			setup: release, noHooks: true,
-			wantUntried: []Rule{RuleEvicted, RuleFreshTime, RuleRetryCount},
+			wantUntried: []Rule{RuleEvicted, RuleTakesBack, RuleFreshTime, RuleRetryCount},
 		},
 		"only Retry": {setup: hold, noHooks: true},
 		"never-active": {
 			fault: "never-active",
 			want:  []Rule{RuleActive},
 			wantUntried: []Rule{
-				RuleAnswers, RuleRefused, RuleQuota, RuleEvicted, RuleFreshTime, RuleRetryCount, RuleOtherChecks,
+				RuleAnswers, RuleRefused, RuleQuota, RuleEvicted, RuleTakesBack, RuleFreshTime, RuleRetryCount, RuleOtherChecks,
 				RuleKueueStatus, RuleTriesAgain, RuleStaleAnswer, RuleInactive, RuleRemovedCheck, RuleRestart,
 			},
 		},
@@ -165,7 +170,7 @@ func TestBad(t *testing.T) {
 			fault: "invalid",
 			want:  []Rule{RuleAnswers, RuleRefused},
 			wantUntried: []Rule{
-				RuleQuota, RuleEvicted, RuleFreshTime, RuleRetryCount, RuleOtherChecks,
+				RuleQuota, RuleEvicted, RuleTakesBack, RuleFreshTime, RuleRetryCount, RuleOtherChecks,
 				RuleKueueStatus, RuleTriesAgain, RuleStaleAnswer, RuleInactive, RuleRemovedCheck, RuleRestart,
 			},
 		},
@@ -221,6 +226,76 @@ func TestBad(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.wantUntried, slices.DeleteFunc(rules(), func(rule Rule) bool { return report.Untried[rule] == "" })); diff != "" && !(tc.wantUntried == nil && len(report.Untried) == 0) {
 				t.Errorf("not tried (-want,+got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestExamples wants no faults in our own examples.
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	plane := cluster(t)
+	bin := t.TempDir()
+	build := exec.Command("go", "build", "-o", bin, "./budget", "./capacity", "./health")
+	build.Dir = "../examples"
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	cases := map[string]struct {
+		flags         string
+		setup         string
+		hold, release string
+	}{
+		"budget":   {setup: "testdata/budget-payer.yaml", hold: "testdata/budget-hold.yaml", release: "testdata/budget-release.yaml"},
+		"capacity": {flags: "--backoff-base=4s --backoff-cap=5s --backoff-jitter=0", hold: "testdata/capacity-hold.yaml", release: "testdata/capacity-release.yaml"},
+		// The API server is always too slow, and no hook makes it faster.
+		"health": {flags: "--slow=1ns --delay=1ms --max-delay=4s --every=500ms"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			setup := filepath.Join(t.TempDir(), "setup.yaml")
+			var manifests []byte
+			for _, file := range []string{"../examples/" + name + "/manifests.yaml", tc.setup} {
+				if file != "" {
+					data, err := os.ReadFile(file)
+					if err != nil {
+						t.Fatal(err)
+					}
+					manifests = append(append(manifests, data...), "\n---\n"...)
+				}
+			}
+			if err := os.WriteFile(setup, manifests, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			var text strings.Builder
+			report, err := Run(t.Context(), plane, Options{
+				Check:        name,
+				Command:      "exec " + filepath.Join(bin, name) + " " + tc.flags,
+				As:           "system:serviceaccount:" + name + ":" + name,
+				Setup:        Hook{Manifests: setup},
+				Hold:         Hook{Manifests: tc.hold},
+				Release:      Hook{Manifests: tc.release},
+				AnswerWithin: 10 * time.Second,
+				LongestDelay: 20 * time.Second,
+				Settle:       500 * time.Millisecond,
+				Out:          filepath.Join(files.Out, name),
+				Progress:     &text,
+			})
+			if err != nil {
+				t.Fatalf("%v\n%s", err, text.String())
+			}
+			report.Print(&text)
+			defer func() {
+				if t.Failed() || testing.Verbose() {
+					t.Log("\n" + text.String())
+				}
+			}()
+			if len(report.Findings) > 0 {
+				t.Error("findings about a good controller")
+			}
+			if len(report.Untried) > 0 {
+				t.Error("not everything was tried")
 			}
 		})
 	}

@@ -195,8 +195,8 @@ func (j *judge) whileWaiting(w *Write, before *kueue.Workload, old, now *kueue.A
 	evicted := apimeta.FindStatusCondition(before.Status.Conditions, kueue.WorkloadEvicted)
 	switch {
 	case now.State != kueue.CheckStateRetry:
-		if !j.changedMood(evicted.LastTransitionTime.Time, w.At) {
-			j.add(RuleEvicted, Warning, w.Workload, "It took its Retry back, to %s, while the workload waited and nothing was changed by this test: the delay it had asked for is over at once.", now.State)
+		if !j.changedMood(j.evictedAt(w.Workload, evicted), w.At) {
+			j.add(RuleTakesBack, Warning, w.Workload, "It took its Retry back, to %s, while the workload waited and nothing was changed by this test.", now.State)
 		}
 	case reflect.DeepEqual(old.RequeueAfterSeconds, now.RequeueAfterSeconds):
 		wait := waiting{w.Workload, evicted.LastTransitionTime.Unix()}
@@ -222,9 +222,21 @@ func (j *judge) prolonged() {
 // changedMood returns true if the test changed what the controller is to answer
 // between the two times.
 func (j *judge) changedMood(from, to time.Time) bool {
-	return len(j.record.Moods) == 0 || slices.ContainsFunc(j.record.Moods, func(m Mood) bool {
-		return m.At.After(from) && m.At.Before(to)
+	return len(j.record.Moods) == 0 || slices.ContainsFunc(j.record.Moods, func(at time.Time) bool {
+		return at.After(from) && at.Before(to)
 	})
+}
+
+// evictedAt returns when the eviction was seen. Its transition time is rounded,
+// up as it may be.
+func (j *judge) evictedAt(workload string, evicted *metav1.Condition) time.Time {
+	for _, v := range j.record.Versions[workload] {
+		c := apimeta.FindStatusCondition(v.Workload.Status.Conditions, kueue.WorkloadEvicted)
+		if c != nil && c.Status == evicted.Status && c.LastTransitionTime.Equal(&evicted.LastTransitionTime) {
+			return v.At
+		}
+	}
+	return evicted.LastTransitionTime.Time
 }
 
 // sinceSeen returns what happened to the workload between the arrival of the

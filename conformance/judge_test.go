@@ -131,7 +131,7 @@ func (s *story) happens(changes ...change) *story {
 		s.wl = s.wl.DeepCopy()
 		change(s.wl)
 		s.wl.ResourceVersion = strconv.Itoa(len(s.record.Versions["wl"]) + 1)
-		s.record.Versions["wl"] = append(s.record.Versions["wl"], Version{At: at(0), Workload: s.wl})
+		s.record.Versions["wl"] = append(s.record.Versions["wl"], Version{At: at(len(s.record.Versions["wl"])), Workload: s.wl})
 	}
 	return s
 }
@@ -160,12 +160,12 @@ func (s *story) fails(code int, more ...func(*Write)) *story {
 }
 
 func (s *story) mood(seconds int) *story {
-	s.record.Moods = append(s.record.Moods, Mood{At: at(seconds)})
+	s.record.Moods = append(s.record.Moods, at(seconds))
 	return s
 }
 
 func (s *story) deleted() *story {
-	s.record.Versions["wl"] = append(s.record.Versions["wl"], Version{At: at(0), Workload: s.wl, Deleted: true})
+	s.record.Versions["wl"] = append(s.record.Versions["wl"], Version{At: at(10), Workload: s.wl, Deleted: true})
 	return s
 }
 
@@ -242,7 +242,7 @@ func TestJudge(t *testing.T) {
 		},
 		"Retry taken back": {
 			story: newStory().mood(0).happens(created, reserved(1), retry, evicted(2)).writes(own(kueue.CheckStatePending, 3), 0),
-			want:  []string{"*evicted: It took its Retry back, to Pending"},
+			want:  []string{"*takes-back: It took its Retry back, to Pending"},
 		},
 		"Retry taken back after the surroundings changed": {
 			story: newStory().mood(0).mood(10).happens(created, reserved(1), retry, evicted(2)).writes(own(kueue.CheckStateReady, 3), 0),

@@ -139,7 +139,7 @@ func (r *run) rounds(ctx context.Context) error {
 	} else {
 		r.neverRetry = true
 		r.note("The controller answered %s to its first question, not Retry, so what follows a Retry was not tried. Say with -hold how it is brought to say Retry.", answer.State)
-		r.untried("the controller never said Retry.", RuleEvicted, RuleFreshTime, RuleRetryCount)
+		r.untried("the controller never said Retry.", RuleEvicted, RuleTakesBack, RuleFreshTime, RuleRetryCount)
 		t.poke(ctx, 2, large)
 	}
 	if answer.State != kueue.CheckStateReady {
@@ -174,7 +174,9 @@ func (r *run) retries(ctx context.Context, t, large *trial, answer *kueue.Admiss
 	}
 	if delay == 0 {
 		r.note("The Retry asks for no delay: Kueue tries the workload again at once, over and over. Set requeueAfterSeconds.")
-		r.untried("the Retry asks for no delay, so nothing ever waits.", RuleEvicted)
+		r.untried("the Retry asks for no delay, so nothing ever waits.", RuleEvicted, RuleTakesBack)
+	} else {
+		r.untried(fmt.Sprintf("the delay, %s, is too short to look on; 3 to 5 s are best.", delay), RuleEvicted, RuleTakesBack)
 	}
 	r.say("Retry, after %s; the workload is evicted and waits", delay)
 	if err := t.until(ctx, patience, "evict it", isTrue(kueue.WorkloadEvicted)); err != nil {
@@ -185,9 +187,10 @@ func (r *run) retries(ctx context.Context, t, large *trial, answer *kueue.Admiss
 		_ = r.openQueue(ctx, true)
 		return errCut
 	}
+	pokes := 0
 	for deadline := time.Now().Add(delay + patience/2); !t.next(ctx, second, r.isRequeued); t.touch(ctx) {
-		if delay > 0 {
-			r.try(RuleEvicted)
+		if pokes++; pokes > 2 {
+			r.try(RuleEvicted, RuleTakesBack)
 		}
 		if time.Now().After(deadline) {
 			r.note("The workload was not back %s after the end of the delay that was asked for first. That part was cut short.", patience/2)
@@ -424,7 +427,9 @@ func (r *run) caught(ctx context.Context, job string, refuse bool) (*trial, *tra
 	trap := r.proxy.set(job, refuse)
 	t, err := r.submit(ctx, job, "1")
 	if err == nil {
-		err = t.until(ctx, patience, "reserve quota", isTrue(kueue.WorkloadQuotaReserved))
+		err = t.until(ctx, patience, "reserve quota", func(wl *kueue.Workload) bool {
+			return isTrue(kueue.WorkloadQuotaReserved)(wl) && entry(wl, r.Check) != nil
+		})
 	}
 	if err == nil && !trap.wait(ctx, r.AnswerWithin) {
 		r.add(func(record *Record) {
@@ -491,7 +496,7 @@ func (r *run) submit(ctx context.Context, job, cpu string) (*trial, error) {
 		}
 		return t.workload != ""
 	}) {
-		return t, fmt.Errorf("Kueue made no Workload for the Job %s: see the manager's log", job)
+		return t, fmt.Errorf("no Workload was made for the Job %s: see the manager's log", job)
 	}
 	return t, nil
 }

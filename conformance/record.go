@@ -34,8 +34,9 @@ type Record struct {
 	Writes []Write
 	// Expectations holds what the controller had to do within a time.
 	Expectations []Expectation
-	// Moods holds what the controller was made to answer, in order.
-	Moods []Mood
+	// Moods holds when it was changed what the controller is to answer. Empty if
+	// there was no way to.
+	Moods []time.Time
 	// Untried tells why a rule could not be tried, by rule.
 	Untried map[Rule]string
 }
@@ -84,12 +85,6 @@ type Expectation struct {
 	Met      bool
 	// After is how long it took, or how long it was waited for.
 	After time.Duration
-}
-
-// Mood is what the controller was made to answer from a time on.
-type Mood struct {
-	At     time.Time
-	Answer kueue.CheckState
 }
 
 // recorder writes a Record, and lets others wait for versions of Workloads.

@@ -25,6 +25,7 @@ const (
 	RuleRefused      Rule = "refused"
 	RuleQuota        Rule = "quota"
 	RuleEvicted      Rule = "evicted"
+	RuleTakesBack    Rule = "takes-back"
 	RuleFreshTime    Rule = "fresh-time"
 	RuleRetryCount   Rule = "retry-count"
 	RuleOtherChecks  Rule = "other-checks"
@@ -78,6 +79,12 @@ var ruleTexts = []ruleText{
 		must:    "leaves its Retry alone while the workload waits, if nothing has changed",
 		then:    "Each write with a fresh transition time is a request for a new delay: the deadline moves on and on, and the workload may never come back.",
 		instead: "Do nothing while the check is in Retry, or while the condition Evicted is True. Write only if the delay you ask for has really changed.",
+	},
+	{
+		rule:    RuleTakesBack,
+		must:    "keeps to its Retry while the workload waits, if nothing has changed",
+		then:    "The delay that it asked for is over at once, and the workload comes back for nothing.",
+		instead: "Take a Retry back only when the reason for it is gone. Kueue sets the check to Pending when the delay is over.",
 	},
 	{
 		rule:    RuleFreshTime,

@@ -65,6 +65,9 @@ type Options struct {
 	ControllerName string
 	// Command starts the controller, in a shell.
 	Command string
+	// As is the user that the controller acts as, a ServiceAccount for example.
+	// Default: an administrator.
+	As string
 	// Setup is done first, before the controller is started.
 	Setup Hook
 	// Hold makes the controller answer Retry from then on, Release Ready. Hold is
@@ -152,7 +155,11 @@ func (r *run) test(ctx context.Context) error {
 	if err := os.Remove(filepath.Join(r.Out, "controller.log")); err != nil && !os.IsNotExist(err) {
 		return err
 	}
-	user, err := r.cluster.plane.AddUser(envtest.User{Name: "controller-of-" + r.Check, Groups: []string{"system:masters"}}, nil)
+	as := envtest.User{Name: r.As}
+	if r.As == "" {
+		as = envtest.User{Name: "controller-of-" + r.Check, Groups: []string{"system:masters"}}
+	}
+	user, err := r.cluster.plane.AddUser(as, nil)
 	if err != nil {
 		return err
 	}
@@ -409,10 +416,10 @@ func (r *run) ask(ctx context.Context, answer kueue.CheckState) error {
 	if hook.empty() {
 		return nil
 	}
+	r.add(func(record *Record) { record.Moods = append(record.Moods, time.Now()) })
 	if err := r.do(ctx, name, hook); err != nil {
 		return err
 	}
-	r.add(func(record *Record) { record.Moods = append(record.Moods, Mood{At: time.Now(), Answer: answer}) })
 	return sleep(ctx, r.Settle)
 }
 
