@@ -210,20 +210,20 @@ soak: fresh-tree ## Run the simulation for SOAK_MINUTES=30, one process a core.
 	wait $$first && exit $$second
 
 CONFORMANCE := $(BIN)/conformance.test
-export CHECK COMMAND MANIFESTS HOLD HOLD_MANIFEST RELEASE RELEASE_MANIFEST AS CONTROLLER_NAME
+export CHECK COMMAND MANIFESTS RETRY RETRY_MANIFEST READY READY_MANIFEST RUN_AS CONTROLLER_NAME
 
 .PHONY: conformance
 conformance: build envtest ## Test the controller of an admission check (CHECK=name COMMAND='...'; see conformance/README.md).
 	@test -n "$$CHECK" -a -n "$$COMMAND" || { echo "error: say which: make conformance CHECK=name COMMAND='my-controller --flag' (see conformance/README.md)" >&2; exit 1; }
 	@cd conformance && go test -c -o $(CONFORMANCE) .
 	@exec $(CONFORMANCE) -test.run '^TestController$$' -check "$$CHECK" -command "$$COMMAND" -manifests "$$MANIFESTS" \
-		-hold "$$HOLD" -hold-manifest "$$HOLD_MANIFEST" -release "$$RELEASE" -release-manifest "$$RELEASE_MANIFEST" \
-		-as "$$AS" -controller-name "$$CONTROLLER_NAME" \
+		-retry "$$RETRY" -retry-manifest "$$RETRY_MANIFEST" -ready "$$READY" -ready-manifest "$$READY_MANIFEST" \
+		-as "$$RUN_AS" -controller-name "$$CONTROLLER_NAME" \
 		-bin-dir $(BIN) -out build/conformance -crds $(TREE)/config/components/crd/bases -webhooks $(TREE)/config/components/webhook $(CONFORMANCE_ARGS)
 
 .PHONY: test-conformance
 test-conformance: build envtest ## Try the conformance test on a controller with faults, and on the examples.
-	$(call say,the conformance test, on known faults and on the examples (about 2 minutes))
+	$(call say,the conformance test on known faults and on the examples (about 2 minutes))
 	@cd conformance && go test -count=1 -timeout 15m ./...
 
 # The race detector needs a C compiler.

@@ -105,6 +105,10 @@ func StartCluster(ctx context.Context, options ClusterOptions) (*Cluster, error)
 	if err := os.MkdirAll(options.Out, 0o755); err != nil {
 		return nil, err
 	}
+	// Logs are appended to.
+	if err := os.Remove(filepath.Join(options.Out, "manager.log")); err != nil && !os.IsNotExist(err) {
+		return nil, err
+	}
 	c := &Cluster{options: options}
 	if err := c.start(ctx); err != nil {
 		return nil, errors.Join(err, c.Stop())

@@ -19,6 +19,7 @@ package conformance
 import (
 	"context"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,10 +48,10 @@ func init() {
 	flag.StringVar(&options.Command, "command", "", "shell `command` that starts the controller; KUBECONFIG is set, and {kubeconfig}, {check} and {namespace} are filled in")
 	flag.StringVar(&options.As, "as", "", "`user` that the controller acts as, for example system:serviceaccount:NAMESPACE:NAME of the manifests; default: an administrator")
 	flag.StringVar(&options.Setup.Manifests, "manifests", "", "`file` to apply before the controller is started")
-	flag.StringVar(&options.Hold.Manifests, "hold-manifest", "", "`file` to apply that makes the controller answer Retry; {now+5s} is filled in")
-	flag.StringVar(&options.Release.Manifests, "release-manifest", "", "`file` to apply that makes it answer Ready")
-	flag.StringVar(&options.Hold.Command, "hold", "", "shell `command` that makes it answer Retry")
-	flag.StringVar(&options.Release.Command, "release", "", "shell `command` that makes it answer Ready")
+	flag.StringVar(&options.Retry.Manifests, "retry-manifest", "", "`file` to apply that makes the controller answer Retry; {now+5s} is filled in")
+	flag.StringVar(&options.Ready.Manifests, "ready-manifest", "", "`file` to apply that makes it answer Ready")
+	flag.StringVar(&options.Retry.Command, "retry", "", "shell `command` that makes it answer Retry")
+	flag.StringVar(&options.Ready.Command, "ready", "", "shell `command` that makes it answer Ready")
 	flag.DurationVar(&options.AnswerWithin, "answer-within", 15*time.Second, "how long an answer may take")
 	flag.DurationVar(&options.LongestDelay, "longest-delay", 30*time.Second, "how long to wait for the end of a delay")
 	flag.DurationVar(&options.Settle, "settle", 500*time.Millisecond, "how long the controller has to notice what a hook changed")
@@ -112,6 +113,7 @@ func TestController(t *testing.T) {
 	if options.Command == "" || options.Check == "" {
 		t.Fatal("-command and -check must both be given: see README.md")
 	}
+	fmt.Println("etcd, kube-apiserver and Kueue's manager start ...")
 	plane := cluster(t)
 	options.Out = filepath.Join(files.Out, options.Check)
 	report, err := Run(t.Context(), plane, options)
@@ -142,7 +144,7 @@ func TestBad(t *testing.T) {
 		}
 		return Hook{Manifests: file}
 	}
-	hold, release := hook("hold.yaml", "Retry"), hook("release.yaml", "Ready")
+	retry, ready := hook("retry.yaml", "Retry"), hook("ready.yaml", "Ready")
 
 	cases := map[string]struct {
 		fault string
@@ -154,10 +156,10 @@ func TestBad(t *testing.T) {
 	}{
 		"good": {},
 		"only Ready": {
-			setup: release, noHooks: true,
+			setup: ready, noHooks: true,
 			wantUntried: []Rule{RuleEvicted, RuleTakesBack, RuleFreshTime, RuleRetryCount},
 		},
-		"only Retry": {setup: hold, noHooks: true},
+		"only Retry": {setup: retry, noHooks: true},
 		"never-active": {
 			fault: "never-active",
 			want:  []Rule{RuleActive},
@@ -206,7 +208,7 @@ func TestBad(t *testing.T) {
 				Progress:       &text,
 			}
 			if !tc.noHooks {
-				o.Hold, o.Release = hold, release
+				o.Retry, o.Ready = retry, ready
 			}
 			report, err := Run(t.Context(), plane, o)
 			if err != nil {
@@ -242,12 +244,12 @@ func TestExamples(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	cases := map[string]struct {
-		flags         string
-		setup         string
-		hold, release string
+		flags        string
+		setup        string
+		retry, ready string
 	}{
-		"budget":   {setup: "testdata/budget-payer.yaml", hold: "testdata/budget-hold.yaml", release: "testdata/budget-release.yaml"},
-		"capacity": {flags: "--backoff-base=4s --backoff-cap=5s --backoff-jitter=0", hold: "testdata/capacity-hold.yaml", release: "testdata/capacity-release.yaml"},
+		"budget":   {setup: "testdata/budget-payer.yaml", retry: "testdata/budget-retry.yaml", ready: "testdata/budget-ready.yaml"},
+		"capacity": {flags: "--backoff-base=4s --backoff-cap=5s --backoff-jitter=0", retry: "testdata/capacity-retry.yaml", ready: "testdata/capacity-ready.yaml"},
 		// The API server is always too slow, and no hook makes it faster.
 		"health": {flags: "--slow=1ns --delay=1ms --max-delay=4s --every=500ms"},
 	}
@@ -274,8 +276,8 @@ func TestExamples(t *testing.T) {
 				Command:      "exec " + filepath.Join(bin, name) + " " + tc.flags,
 				As:           "system:serviceaccount:" + name + ":" + name,
 				Setup:        Hook{Manifests: setup},
-				Hold:         Hook{Manifests: tc.hold},
-				Release:      Hook{Manifests: tc.release},
+				Retry:        Hook{Manifests: tc.retry},
+				Ready:        Hook{Manifests: tc.ready},
 				AnswerWithin: 10 * time.Second,
 				LongestDelay: 20 * time.Second,
 				Settle:       500 * time.Millisecond,

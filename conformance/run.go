@@ -70,9 +70,9 @@ type Options struct {
 	As string
 	// Setup is done first, before the controller is started.
 	Setup Hook
-	// Hold makes the controller answer Retry from then on, Release Ready. Hold is
+	// Retry makes the controller answer Retry from then on, Ready Ready. Retry is
 	// done again before each Retry that is wanted.
-	Hold, Release Hook
+	Retry, Ready Hook
 	// AnswerWithin is how long an answer may take.
 	AnswerWithin time.Duration
 	// LongestDelay is how long it is waited for the end of a delay.
@@ -409,9 +409,9 @@ func (r *run) do(ctx context.Context, name string, hook Hook) error {
 
 // ask makes the controller answer Retry or Ready, if there is a way to.
 func (r *run) ask(ctx context.Context, answer kueue.CheckState) error {
-	hook, name := r.Hold, "hold"
+	hook, name := r.Retry, "retry"
 	if answer == kueue.CheckStateReady {
-		hook, name = r.Release, "release"
+		hook, name = r.Ready, "ready"
 	}
 	if hook.empty() {
 		return nil
