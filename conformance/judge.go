@@ -195,7 +195,9 @@ func (j *judge) whileWaiting(w *Write, before *kueue.Workload, old, now *kueue.A
 	evicted := apimeta.FindStatusCondition(before.Status.Conditions, kueue.WorkloadEvicted)
 	switch {
 	case now.State != kueue.CheckStateRetry:
-		if !j.changedMood(j.evictedAt(w.Workload, evicted), w.At) {
+		nearlyOver := before.Status.RequeueState == nil || before.Status.RequeueState.RequeueAt == nil ||
+			before.Status.RequeueState.RequeueAt.Sub(w.At) <= 2*clockSkew
+		if !nearlyOver && !j.changedMood(j.evictedAt(w.Workload, evicted), w.At) {
 			j.add(RuleTakesBack, Warning, w.Workload, "It took its Retry back, to %s, while the workload waited and nothing was changed by this test.", now.State)
 		}
 	case reflect.DeepEqual(old.RequeueAfterSeconds, now.RequeueAfterSeconds):

@@ -91,6 +91,13 @@ func condition(name string, status bool, seconds int) change {
 	}
 }
 
+// deadline is the one that Kueue has recorded. Writes come at 20.
+func deadline(seconds int) change {
+	return func(wl *kueue.Workload) {
+		wl.Status.RequeueState = &kueue.RequeueState{RequeueAt: ptr.To(metav1.NewTime(at(seconds)))}
+	}
+}
+
 func all(changes ...change) change {
 	return func(wl *kueue.Workload) {
 		for _, change := range changes {
@@ -105,7 +112,7 @@ var (
 		return all(condition(kueue.WorkloadQuotaReserved, true, seconds), condition(kueue.WorkloadEvicted, false, seconds))
 	}
 	evicted = func(seconds int) change {
-		return all(condition(kueue.WorkloadEvicted, true, seconds), condition(kueue.WorkloadQuotaReserved, false, seconds), condition(kueue.WorkloadRequeued, false, seconds))
+		return all(deadline(25), condition(kueue.WorkloadEvicted, true, seconds), condition(kueue.WorkloadQuotaReserved, false, seconds), condition(kueue.WorkloadRequeued, false, seconds))
 	}
 	requeued = func(seconds int, retries int32) change {
 		return all(condition(kueue.WorkloadRequeued, true, seconds), own(kueue.CheckStatePending, seconds, count(retries)), check("other", kueue.CheckStatePending, seconds))
@@ -246,6 +253,9 @@ func TestJudge(t *testing.T) {
 		},
 		"Retry taken back after the surroundings changed": {
 			story: newStory().mood(0).mood(10).happens(created, reserved(1), retry, evicted(2)).writes(own(kueue.CheckStateReady, 3), 0),
+		},
+		"Retry taken back when the delay is nearly over": {
+			story: newStory().mood(0).happens(created, reserved(1), retry, evicted(2), deadline(22)).writes(own(kueue.CheckStatePending, 3), 0),
 		},
 		"Retry taken back, the surroundings are not known": {
 			story: newStory().happens(created, reserved(1), retry, evicted(2)).writes(own(kueue.CheckStateReady, 3), 0),

@@ -118,6 +118,10 @@ func (r *run) rounds(ctx context.Context) error {
 		return err
 	}
 	defer large.remove(ctx)
+	// A second time, for hooks with a time in them.
+	if err := r.ask(ctx, kueue.CheckStateRetry); err != nil {
+		return err
+	}
 	t, err := r.submit(ctx, "rounds", "1")
 	if err != nil {
 		return err
@@ -176,14 +180,14 @@ func (r *run) retries(ctx context.Context, t, large *trial, answer *kueue.Admiss
 		r.note("The Retry asks for no delay: Kueue tries the workload again at once, over and over. Set requeueAfterSeconds.")
 		r.untried("the Retry asks for no delay, so nothing ever waits.", RuleEvicted, RuleTakesBack)
 	} else {
-		r.untried(fmt.Sprintf("the delay, %s, is too short to look on; 3 to 5 s are best.", delay), RuleEvicted, RuleTakesBack)
+		r.untried(fmt.Sprintf("the delay, %s, is too short to look on; 4 to 6 s are best.", delay), RuleEvicted, RuleTakesBack)
 	}
 	r.say("Retry, after %s; the workload is evicted and waits", delay)
 	if err := t.until(ctx, patience, "evict it", isTrue(kueue.WorkloadEvicted)); err != nil {
 		return err
 	}
 	if delay > r.LongestDelay {
-		r.note("The controller asked for a delay of %s, too long to wait for here. Make it shorter for this test (3 to 5 s are best), or raise -longest-delay.", delay)
+		r.note("The controller asked for a delay of %s, too long to wait for here. Make it shorter for this test (4 to 6 s are best), or raise -longest-delay.", delay)
 		_ = r.openQueue(ctx, true)
 		return errCut
 	}
