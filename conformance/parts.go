@@ -400,9 +400,11 @@ func (r *run) restart(ctx context.Context) error {
 		return err
 	}
 	defer t.remove(ctx)
-	if err := t.until(ctx, patience, "reserve quota", isTrue(kueue.WorkloadQuotaReserved)); err != nil {
+	if err := t.until(ctx, patience, "reserve quota", r.isAsked); err != nil {
 		return err
 	}
+	// Nothing more must come that would wake the controller.
+	t.calm(ctx)
 	if err := r.startController(); err != nil {
 		return err
 	}
@@ -431,9 +433,7 @@ func (r *run) caught(ctx context.Context, job string, refuse bool) (*trial, *tra
 	trap := r.proxy.set(job, refuse)
 	t, err := r.submit(ctx, job, "1")
 	if err == nil {
-		err = t.until(ctx, patience, "reserve quota", func(wl *kueue.Workload) bool {
-			return isTrue(kueue.WorkloadQuotaReserved)(wl) && entry(wl, r.Check) != nil
-		})
+		err = t.until(ctx, patience, "reserve quota", r.isAsked)
 	}
 	if err == nil && !trap.wait(ctx, r.AnswerWithin) {
 		r.add(func(record *Record) {
@@ -563,6 +563,21 @@ func (t *trial) answer(ctx context.Context, rule Rule) (*kueue.AdmissionCheckSta
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return entry(t.record.Versions[t.workload][t.seen].Workload, t.Check), nil
+}
+
+// calm returns when nobody has written the Workload for a second.
+func (t *trial) calm(ctx context.Context) {
+	versions := 0
+	for t.wait(ctx, second, func(record *Record) bool { return len(record.Versions[t.workload]) > versions }) {
+		t.mu.Lock()
+		versions = len(t.record.Versions[t.workload])
+		t.mu.Unlock()
+	}
+}
+
+// isAsked returns true if the workload has quota, and the entry of the check.
+func (r *run) isAsked(wl *kueue.Workload) bool {
+	return isTrue(kueue.WorkloadQuotaReserved)(wl) && entry(wl, r.Check) != nil
 }
 
 // answered returns true if the check is not Pending any more.
