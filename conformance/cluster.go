@@ -27,6 +27,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -59,6 +60,7 @@ type Cluster struct {
 	manager    *process
 	client     client.WithWatch
 	kubeconfig string
+	users      sync.Mutex
 }
 
 // managerConfig is the manager's configuration file. Its own handling of
@@ -164,12 +166,13 @@ func (c *Cluster) startManager(ctx context.Context) error {
 	if err := os.WriteFile(config, fmt.Appendf(nil, managerConfig, health, hooks.LocalServingHost, hooks.LocalServingPort, hooks.LocalServingCertDir), 0o644); err != nil {
 		return err
 	}
-	c.manager, err = startProcess(filepath.Join(c.options.Out, "manager.log"), nil, filepath.Join(c.options.BinDir, "manager"),
+	p, err := startProcess(filepath.Join(c.options.Out, "manager.log"), nil, filepath.Join(c.options.BinDir, "manager"),
 		"--config="+config, "--kubeconfig="+c.kubeconfig, "--zap-log-level=3",
 		"--feature-gates=ACRequeueAfter=true,VisibilityOnDemand=false")
 	if err != nil {
 		return fmt.Errorf("the manager did not start: %w", err)
 	}
+	c.manager = p
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for {
@@ -187,6 +190,13 @@ func (c *Cluster) startManager(ctx context.Context) error {
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
+}
+
+// addUser is AddUser, which several must not call at a time.
+func (c *Cluster) addUser(user envtest.User) (*envtest.AuthenticatedUser, error) {
+	c.users.Lock()
+	defer c.users.Unlock()
+	return c.plane.AddUser(user, nil)
 }
 
 // Stop stops what was started.

@@ -201,7 +201,7 @@ func TestBad(t *testing.T) {
 				ControllerName: "example.com/bad",
 				Command:        "exec " + bad + " -check={check} -namespace={namespace} -fault=" + tc.fault,
 				Setup:          tc.setup,
-				AnswerWithin:   8 * time.Second,
+				AnswerWithin:   10 * time.Second,
 				LongestDelay:   20 * time.Second,
 				Settle:         10 * time.Millisecond, // it reads the ConfigMap each time
 				Out:            filepath.Join(files.Out, check),

@@ -152,7 +152,7 @@ func (j *judge) answer(w *Write, before *kueue.Workload) {
 		}
 		return
 	case old == nil:
-		j.add(RuleRemovedCheck, Fault, w.Workload, "Its %s created the entry of the check, as %s, on a workload that was not asked for it.", w.How, now.State)
+		j.add(RuleRemovedCheck, Fault, w.Workload, "Its %s created the entry of the check, as %s, on a workload whose ClusterQueue does not ask for it.", w.How, now.State)
 		return
 	}
 

@@ -141,13 +141,11 @@ func (r *run) rounds(ctx context.Context) error {
 			return err
 		}
 	} else {
-		r.neverRetry = true
 		r.note("The controller answered %s to its first question, not Retry, so what follows a Retry was not tried. Say with -retry how it is brought to say Retry.", answer.State)
 		r.untried("the controller never said Retry.", RuleEvicted, RuleTakesBack, RuleFreshTime, RuleRetryCount)
 		t.poke(ctx, 2, large)
 	}
 	if answer.State != kueue.CheckStateReady {
-		r.neverReady = true
 		r.note("The controller was not seen to answer Ready, so a finished workload was not tried. Say with -ready how it is brought to say Ready.")
 		return nil
 	}

@@ -96,7 +96,7 @@ var ruleTexts = []ruleText{
 		rule:    RuleRetryCount,
 		must:    "leaves retryCount to Kueue",
 		then:    "The count is lost or wrong, and a back-off that is computed from it starts again, or does not grow.",
-		instead: "Read retryCount, never write it: leave it out of what you apply. If you update or merge patch the list, send the entry as you read it, with the resource version.",
+		instead: "Read retryCount, never write it: leave it out of what you apply. If you update or merge patch the list, send the count that you read, with the resource version.",
 	},
 	{
 		rule:    RuleOtherChecks,

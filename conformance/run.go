@@ -105,7 +105,6 @@ type run struct {
 	kubeconfig              string
 	proxy                   *proxy
 	controller              *process
-	neverRetry, neverReady  bool
 	notes                   []string
 	tried                   map[Rule]bool
 	began                   time.Time
@@ -159,7 +158,7 @@ func (r *run) test(ctx context.Context) error {
 	if r.As == "" {
 		as = envtest.User{Name: "controller-of-" + r.Check, Groups: []string{"system:masters"}}
 	}
-	user, err := r.cluster.plane.AddUser(as, nil)
+	user, err := r.cluster.addUser(as)
 	if err != nil {
 		return err
 	}
@@ -345,9 +344,12 @@ func (r *run) settleRecord(ctx context.Context) {
 
 // startController starts the command.
 func (r *run) startController() error {
-	var err error
-	r.controller, err = startProcess(filepath.Join(r.Out, "controller.log"), r.env(r.kubeconfig), "/bin/sh", "-c", r.fill(r.Command))
-	return err
+	p, err := startProcess(filepath.Join(r.Out, "controller.log"), r.env(r.kubeconfig), "/bin/sh", "-c", r.fill(r.Command))
+	if err != nil {
+		return err
+	}
+	r.controller = p
+	return nil
 }
 
 // env is what a command finds in its environment.
