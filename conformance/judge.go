@@ -158,7 +158,7 @@ func (j *judge) answer(w *Write, before *kueue.Workload) {
 
 	if was, is := ptr.Deref(old.RetryCount, 0), ptr.Deref(now.RetryCount, 0); was != is {
 		j.add(RuleRetryCount, Fault, w.Workload, "Its %s, to %s, turned retryCount from %d to %d.", w.How, now.State, was, is)
-	} else if w.How == "apply" && applies(w.Body, j.record.Check, "retryCount") {
+	} else if w.How == apply && applies(w.Body, j.record.Check, "retryCount") {
 		j.add(RuleRetryCount, Fault, w.Workload, "It applied retryCount %d, and so owns it together with Kueue.", is)
 	}
 
@@ -263,12 +263,12 @@ func (j *judge) sinceSeen(w *Write, before *kueue.Workload) string {
 
 // before returns the version that the write changed. Nil if it was not seen.
 func (j *judge) before(w *Write) *kueue.Workload {
-	versions := j.record.Versions[w.Workload]
-	after := slices.IndexFunc(versions, func(v Version) bool { return v.Workload.ResourceVersion == w.After.ResourceVersion })
-	if after <= 0 {
-		return nil
+	for _, v := range j.record.Versions[w.Workload] {
+		if v.Workload.ResourceVersion == w.Sent {
+			return v.Workload
+		}
 	}
-	return versions[after-1].Workload
+	return nil
 }
 
 func (j *judge) deletedAt(workload string) time.Time {

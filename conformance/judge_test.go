@@ -146,7 +146,7 @@ func (s *story) happens(changes ...change) *story {
 // writes adds a write of the controller, during which so many versions came.
 func (s *story) writes(change change, meanwhile int, more ...func(*Write)) *story {
 	n := len(s.record.Versions["wl"])
-	w := Write{At: at(20), Workload: "wl", How: "apply", Seen: strconv.Itoa(n - meanwhile), Sent: strconv.Itoa(n), Code: http.StatusOK}
+	w := Write{At: at(20), Workload: "wl", How: apply, Seen: strconv.Itoa(n - meanwhile), Sent: strconv.Itoa(n), Code: http.StatusOK}
 	s.happens(change)
 	w.After = s.wl
 	for _, f := range more {
@@ -158,7 +158,7 @@ func (s *story) writes(change change, meanwhile int, more ...func(*Write)) *stor
 
 // fails adds a write that was refused.
 func (s *story) fails(code int, more ...func(*Write)) *story {
-	w := Write{At: at(20), Workload: "wl", How: "apply", Code: code}
+	w := Write{At: at(20), Workload: "wl", How: apply, Code: code}
 	for _, f := range more {
 		f(&w)
 	}
@@ -288,7 +288,7 @@ func TestJudge(t *testing.T) {
 		},
 		"the count is updated as it is": {
 			story: newStory().happens(created, requeued(4, 2), reserved(5)).writes(own(kueue.CheckStateRetry, 5, delay(3), count(2)), 0, func(w *Write) {
-				w.How, w.Body = "update", []byte(`{"status":{"admissionChecks":[{"name":"own","retryCount":2}]}}`)
+				w.How, w.Body = update, []byte(`{"status":{"admissionChecks":[{"name":"own","retryCount":2}]}}`)
 			}),
 		},
 		"its own entry is gone": {
@@ -374,6 +374,52 @@ func TestJudge(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("findings (-want,+got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestVersion(t *testing.T) {
+	cases := map[string]struct {
+		how, body string
+		want      string
+		// wantBody is the body that depends on version 7.
+		wantBody string
+	}{
+		"apply, JSON": {
+			how: apply, body: `{"metadata":{"name":"a"},"status":{}}`,
+			wantBody: `{"metadata":{"name":"a","resourceVersion":"7"},"status":{}}`,
+		},
+		"apply, YAML": {
+			how: apply, body: "metadata:\n  name: a\n",
+			wantBody: `{"metadata":{"name":"a","resourceVersion":"7"}}`,
+		},
+		"apply, with a version": {
+			how: apply, body: `{"metadata":{"resourceVersion":"5"}}`, want: "5",
+			wantBody: `{"metadata":{"resourceVersion":"7"}}`,
+		},
+		"merge patch without metadata": {
+			how: mergePatch, body: `{"status":{}}`,
+			wantBody: `{"metadata":{"resourceVersion":"7"},"status":{}}`,
+		},
+		"JSON patch": {
+			how: jsonPatch, body: `[{"op":"remove","path":"/status"}]`,
+			wantBody: `[{"op":"remove","path":"/status"},{"op":"replace","path":"/metadata/resourceVersion","value":"7"}]`,
+		},
+		"JSON patch with a version": {
+			how: jsonPatch, body: `[{"op":"test","path":"/metadata/resourceVersion","value":"5"}]`, want: "5",
+			wantBody: `[{"op":"test","path":"/metadata/resourceVersion","value":"5"},{"op":"replace","path":"/metadata/resourceVersion","value":"7"}]`,
+		},
+		"update":  {how: update, body: `{"metadata":{"resourceVersion":"5"}}`, want: "5", wantBody: `{"metadata":{"resourceVersion":"5"}}`},
+		"rubbish": {how: apply, body: `}`, wantBody: `}`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, versionOf(tc.how, []byte(tc.body))); diff != "" {
+				t.Errorf("version (-want,+got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.wantBody, string(withVersion(tc.how, []byte(tc.body), "7"))); diff != "" {
+				t.Errorf("body (-want,+got):\n%s", diff)
 			}
 		})
 	}

@@ -40,6 +40,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/yaml"
 )
 
 // proxy stands between the controller under test and the API server. It
@@ -171,7 +172,6 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return // the controller is gone
 	}
 	write.Seen = p.resourceVersion(r.Context(), write.Workload)
-	write.Sent = write.Seen
 	if match[3] != "" {
 		if t := p.catch(write.Workload); t != nil {
 			defer close(t.done)
@@ -185,7 +185,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			case <-r.Context().Done():
 				return
 			}
-			write.Held, write.Sent = true, p.resourceVersion(r.Context(), write.Workload)
+			write.Held = true
 		}
 	}
 	if err := p.pass(w, r, &write); err != nil {
@@ -202,31 +202,35 @@ func (p *proxy) resourceVersion(ctx context.Context, workload string) string {
 	return wl.ResourceVersion
 }
 
-// pass forwards the write, and records it with its answer.
+// pass forwards the write, and records it with its answer. A write without a
+// resource version gets one, and is repeated when it is too old: that is what the
+// API server does itself, and so it is known what the write took effect on.
 func (p *proxy) pass(w http.ResponseWriter, r *http.Request, write *Write) error {
-	out := r.Clone(r.Context())
-	out.URL.Scheme, out.URL.Host, out.Host, out.RequestURI = p.target.Scheme, p.target.Host, p.target.Host, ""
-	out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(write.Body)), int64(len(write.Body))
-	// What the transport asks for by itself, it also unpacks.
-	out.Header.Del("Accept-Encoding")
-	out.Header.Del("Connection")
-	response, err := p.transport.RoundTrip(out)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		return err
+	var response *http.Response
+	var answer []byte
+	for {
+		body, conditional := write.Body, true
+		if write.Sent = versionOf(write.How, body); write.Sent == "" {
+			write.Sent = p.resourceVersion(r.Context(), write.Workload)
+			body = withVersion(write.How, body, write.Sent)
+			conditional = false
+		}
+		var err error
+		if response, answer, err = p.send(r, body); err != nil {
+			return err
+		}
+		if conditional || response.StatusCode != http.StatusConflict || write.Sent == p.resourceVersion(r.Context(), write.Workload) {
+			break
+		}
 	}
 	write.Code = response.StatusCode
 	if response.StatusCode < 300 {
 		write.After = &kueue.Workload{}
-		if err := json.Unmarshal(body, write.After); err != nil {
+		if err := json.Unmarshal(answer, write.After); err != nil {
 			return fmt.Errorf("the answer is no JSON: %w", err)
 		}
 	} else {
-		write.Message = reasonOf(body)
+		write.Message = reasonOf(answer)
 	}
 	p.note(r, *write)
 	for _, name := range []string{"Content-Type", "Warning", "Retry-After", "Audit-Id"} {
@@ -235,8 +239,24 @@ func (p *proxy) pass(w http.ResponseWriter, r *http.Request, write *Write) error
 		}
 	}
 	w.WriteHeader(response.StatusCode)
-	_, _ = w.Write(body)
+	_, _ = w.Write(answer)
 	return nil
+}
+
+func (p *proxy) send(r *http.Request, body []byte) (*http.Response, []byte, error) {
+	out := r.Clone(r.Context())
+	out.URL.Scheme, out.URL.Host, out.Host, out.RequestURI = p.target.Scheme, p.target.Host, p.target.Host, ""
+	out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	// What the transport asks for by itself, it also unpacks.
+	out.Header.Del("Accept-Encoding")
+	out.Header.Del("Connection")
+	response, err := p.transport.RoundTrip(out)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	return response, answer, err
 }
 
 // refuse answers as the API server does when somebody was faster.
@@ -272,18 +292,78 @@ func (t *trap) wait(ctx context.Context, limit time.Duration) bool {
 	return false
 }
 
+// versionOf returns the resource version that the write depends on.
+func versionOf(how string, body []byte) string {
+	if how == jsonPatch {
+		var operations []struct {
+			Path  string
+			Value any
+		}
+		_ = yaml.Unmarshal(body, &operations)
+		for _, operation := range operations {
+			if version, ok := operation.Value.(string); ok && operation.Path == "/metadata/resourceVersion" {
+				return version
+			}
+		}
+		return ""
+	}
+	var object metav1.PartialObjectMetadata
+	_ = yaml.Unmarshal(body, &object)
+	return object.ResourceVersion
+}
+
+// withVersion makes the patch depend on the resource version, if it can.
+func withVersion(how string, body []byte, version string) []byte {
+	var patched any
+	switch how {
+	case jsonPatch:
+		var operations []any
+		if yaml.Unmarshal(body, &operations) != nil {
+			return body
+		}
+		patched = append(operations, map[string]any{"op": "replace", "path": "/metadata/resourceVersion", "value": version})
+	case apply, mergePatch:
+		object := map[string]any{}
+		if yaml.Unmarshal(body, &object) != nil {
+			return body
+		}
+		metadata, _ := object["metadata"].(map[string]any)
+		if metadata == nil {
+			metadata = map[string]any{}
+			object["metadata"] = metadata
+		}
+		metadata["resourceVersion"] = version
+		patched = object
+	default:
+		return body
+	}
+	data, err := json.Marshal(patched)
+	if err != nil || version == "" {
+		return body
+	}
+	return data
+}
+
+// The ways of writing.
+const (
+	apply      = "apply"
+	mergePatch = "merge patch"
+	jsonPatch  = "JSON patch"
+	update     = "update"
+)
+
 func howOf(r *http.Request) string {
 	if r.Method == http.MethodPut {
-		return "update"
+		return update
 	}
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	switch types.PatchType(kind) {
-	case types.ApplyYAMLPatchType, types.ApplyCBORPatchType:
-		return "apply"
+	case types.ApplyYAMLPatchType:
+		return apply
 	case types.MergePatchType:
-		return "merge patch"
+		return mergePatch
 	case types.JSONPatchType:
-		return "JSON patch"
+		return jsonPatch
 	default:
 		return kind
 	}

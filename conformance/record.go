@@ -61,7 +61,7 @@ type Write struct {
 	// Body is the request's.
 	Body []byte
 	// Seen is the resource version that the Workload had on arrival, Sent the one
-	// when the request was forwarded.
+	// that the write took effect on.
 	Seen, Sent string
 	// Held is true if the request was held back while something was changed.
 	Held bool
