@@ -133,15 +133,15 @@ $(BIN)/kubectl: tools/kube-apiserver/go.mod tools/kube-apiserver/go.sum
 ##@ Testing
 
 # Directories of ours that are Go modules with code of their own.
-OUR_MODULES = . $(patsubst %/go.mod,%,$(wildcard demo/go.mod docs/go.mod simulation/go.mod examples/go.mod examples/*/go.mod))
+OUR_MODULES = . $(patsubst %/go.mod,%,$(wildcard conformance/go.mod demo/go.mod docs/go.mod simulation/go.mod examples/go.mod examples/*/go.mod))
 
 .PHONY: test
-test: verify lint test-unit test-simulation test-examples test-observability test-docs ## Run verify, lint, all unit tests, the simulation, the examples, the alerts and the documentation.
+test: verify lint test-unit test-simulation test-examples test-conformance test-observability test-docs ## Run verify, lint, all unit tests, the simulation, the examples, the conformance test, the alerts and the documentation.
 
 .PHONY: lint
 lint: fresh-tree $(BIN)/staticcheck ## Check format, go vet and staticcheck: our modules, the overlay, the touched packages.
 	$(call say,gofmt)
-	@unformatted=$$(gofmt -l $(wildcard apis pkg test tools demo docs examples)); \
+	@unformatted=$$(gofmt -l $(wildcard apis pkg test tools conformance demo docs examples)); \
 	if [ -n "$$unformatted" ]; then echo "error: not formatted (run gofmt -w, in the tree for overlay files):" >&2; echo "$$unformatted" >&2; exit 1; fi
 	@for module in $(OUR_MODULES); do \
 		echo "==> go vet and staticcheck in $$module"; \
@@ -165,7 +165,7 @@ test-unit: fresh-tree ## Run upstream's and our unit tests of the touched packag
 	go test $$packages; \
 	echo "==> the same, gate on"; \
 	go test $(GATE_ON_TESTFLAGS) $$packages
-	@for module in $(filter-out simulation docs,$(OUR_MODULES)); do \
+	@for module in $(filter-out conformance simulation docs,$(OUR_MODULES)); do \
 		echo "==> tests of our module in $$module"; \
 		(cd $$module && go test ./...); \
 	done
@@ -230,6 +230,23 @@ soak: fresh-tree ## Run the simulation for SOAK_MINUTES=30, one process a core.
 	@export SOAK_MINUTES=$(SOAK_MINUTES); $(call IN_SIMULATION,$(SIMULATION)) TestSoak -test.timeout 0 & first=$$!; \
 	export SOAK_MINUTES=$(SOAK_MINUTES); ($(call IN_SIMULATION,$(SIMULATION)) TestSoak -test.timeout 0); second=$$?; \
 	wait $$first && exit $$second
+
+CONFORMANCE := $(BIN)/conformance.test
+export CHECK COMMAND MANIFESTS RETRY RETRY_MANIFEST READY READY_MANIFEST RUN_AS CONTROLLER_NAME
+
+.PHONY: conformance
+conformance: build envtest ## Test the controller of an admission check (CHECK=name COMMAND='...'; see conformance/README.md).
+	@test -n "$$CHECK" -a -n "$$COMMAND" || { echo "error: say which: make conformance CHECK=name COMMAND='my-controller --flag' (see conformance/README.md)" >&2; exit 1; }
+	@cd conformance && go test -c -o $(CONFORMANCE) .
+	@exec $(CONFORMANCE) -test.run '^TestController$$' -check "$$CHECK" -command "$$COMMAND" -manifests "$$MANIFESTS" \
+		-retry "$$RETRY" -retry-manifest "$$RETRY_MANIFEST" -ready "$$READY" -ready-manifest "$$READY_MANIFEST" \
+		-as "$$RUN_AS" -controller-name "$$CONTROLLER_NAME" \
+		-bin-dir $(BIN) -out build/conformance -crds $(TREE)/config/components/crd/bases -webhooks $(TREE)/config/components/webhook $(CONFORMANCE_ARGS)
+
+.PHONY: test-conformance
+test-conformance: build envtest ## Try the conformance test on a controller with faults, and on the examples.
+	$(call say,the conformance test on known faults and on the examples (about 2 minutes))
+	@cd conformance && go test -count=1 -timeout 15m ./...
 
 # The race detector needs a C compiler.
 .PHONY: test-race
