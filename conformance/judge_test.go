@@ -119,6 +119,7 @@ var (
 	}
 	finished    change = condition(kueue.WorkloadFinished, true, 9)
 	deactivated change = func(wl *kueue.Workload) { wl.Spec.Active = ptr.To(false) }
+	deleting    change = func(wl *kueue.Workload) { wl.DeletionTimestamp = ptr.To(metav1.NewTime(at(9))) }
 	touched     change = func(wl *kueue.Workload) { wl.Annotations = map[string]string{"a": "b"} }
 )
 
@@ -342,6 +343,10 @@ func TestJudge(t *testing.T) {
 		"a deleted workload, again and again": {
 			story: newStory().happens(created, reserved(1)).deleted().fails(http.StatusNotFound).fails(http.StatusNotFound),
 			want:  []string{"*inactive: The controller went on to write after the Workload was deleted, 2 times."},
+		},
+
+		"a workload that is being deleted": {
+			story: newStory().happens(created, deactivated, deleting).writes(retry, 0),
 		},
 
 		"an entry that Kueue removed": {
