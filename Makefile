@@ -133,7 +133,7 @@ $(BIN)/kubectl: tools/kube-apiserver/go.mod tools/kube-apiserver/go.sum
 ##@ Testing
 
 # Directories of ours that are Go modules with code of their own.
-OUR_MODULES = . $(patsubst %/go.mod,%,$(wildcard conformance/go.mod demo/go.mod docs/go.mod simulation/go.mod examples/go.mod examples/*/go.mod))
+OUR_MODULES = . $(patsubst %/go.mod,%,$(wildcard conformance/go.mod controlplane/go.mod demo/go.mod docs/go.mod simulation/go.mod examples/go.mod examples/*/go.mod))
 
 .PHONY: test
 test: verify lint test-unit test-simulation test-examples test-conformance test-observability test-docs ## Run verify, lint, all unit tests, the simulation, the examples, the conformance test, the alerts and the documentation.
@@ -141,7 +141,7 @@ test: verify lint test-unit test-simulation test-examples test-conformance test-
 .PHONY: lint
 lint: fresh-tree $(BIN)/staticcheck ## Check format, go vet and staticcheck: our modules, the overlay, the touched packages.
 	$(call say,gofmt)
-	@unformatted=$$(gofmt -l $(wildcard apis pkg test tools conformance demo docs examples)); \
+	@unformatted=$$(gofmt -l $(wildcard apis pkg test tools conformance controlplane demo docs examples)); \
 	if [ -n "$$unformatted" ]; then echo "error: not formatted (run gofmt -w, in the tree for overlay files):" >&2; echo "$$unformatted" >&2; exit 1; fi
 	@for module in $(OUR_MODULES); do \
 		echo "==> go vet and staticcheck in $$module"; \
@@ -241,7 +241,7 @@ conformance: build envtest ## Test the controller of an admission check (CHECK=n
 	@exec $(CONFORMANCE) -test.run '^TestController$$' -check "$$CHECK" -command "$$COMMAND" -manifests "$$MANIFESTS" \
 		-retry "$$RETRY" -retry-manifest "$$RETRY_MANIFEST" -ready "$$READY" -ready-manifest "$$READY_MANIFEST" \
 		-as "$$RUN_AS" -controller-name "$$CONTROLLER_NAME" \
-		-bin-dir $(BIN) -out build/conformance -crds $(TREE)/config/components/crd/bases -webhooks $(TREE)/config/components/webhook $(CONFORMANCE_ARGS)
+		-bin-dir $(BIN) -out build/conformance -tree-dir $(TREE) $(CONFORMANCE_ARGS)
 
 .PHONY: test-conformance
 test-conformance: build envtest ## Try the conformance test on a controller with faults, and on the examples.
@@ -298,15 +298,13 @@ test-examples: build envtest examples ## Try the examples on a real API server, 
 
 .PHONY: cluster
 cluster: build envtest examples ## Start a control plane with the patched Kueue to try things on (GATE=false: without the feature).
-	@exec $(BIN)/cluster --gate=$(GATE) --bin-dir build/bin --out build/cluster \
-		--crds $(TREE)/config/components/crd/bases --webhooks $(TREE)/config/components/webhook
+	@exec $(BIN)/cluster --gate=$(GATE) --bin-dir build/bin --out build/cluster --tree-dir $(TREE)
 
 .PHONY: demo
 demo: build envtest ## Show a delayed retry on a real control plane (GATE=false: without the feature).
 	$(call say,building the demo)
 	@cd demo && go build -o $(BIN)/demo .
-	@exec $(BIN)/demo --gate=$(GATE) --bin-dir build/bin --out build/demo \
-		--crds $(TREE)/config/components/crd/bases --webhooks $(TREE)/config/components/webhook
+	@exec $(BIN)/demo --gate=$(GATE) --bin-dir build/bin --out build/demo --tree-dir $(TREE)
 
 .PHONY: clean
 clean: ## Remove what was built. The tree stays: it may hold work (remove it by hand).

@@ -34,12 +34,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"kueue-acrequeueafter/controlplane"
 )
 
 // The flags of TestController.
 var (
 	options = Options{Progress: os.Stdout}
-	files   ClusterOptions
+	files   controlplane.Options
 )
 
 func init() {
@@ -57,8 +59,7 @@ func init() {
 	flag.DurationVar(&options.Settle, "settle", 500*time.Millisecond, "how long the controller has to notice what a hook changed")
 	flag.StringVar(&files.Out, "out", "../build/conformance", "`directory` for the logs")
 	flag.StringVar(&files.BinDir, "bin-dir", "../build/bin", "`directory` of etcd, kube-apiserver and manager")
-	flag.StringVar(&files.CRDs, "crds", "../build/kueue/config/components/crd/bases", "`directory` of Kueue's CRDs")
-	flag.StringVar(&files.Webhooks, "webhooks", "../build/kueue/config/components/webhook", "`directory` of Kueue's webhook configurations")
+	flag.StringVar(&files.TreeDir, "tree-dir", "../build/kueue", "`directory` of the patched tree, with Kueue's CRDs and webhooks")
 }
 
 var shared struct {

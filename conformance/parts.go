@@ -64,8 +64,8 @@ func (r *run) play(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case <-r.controller.exited:
-			r.note("The controller ended by itself. %s", r.controller.tail(10))
+		case <-r.controller.Exited():
+			r.note("The controller ended by itself. %s", r.controller.Tail(10))
 			if err := r.startController(); err != nil {
 				return err
 			}
@@ -87,8 +87,8 @@ func (r *run) becomesActive(ctx context.Context) bool {
 	start := time.Now()
 	for !active() && time.Since(start) < r.AnswerWithin && sleep(ctx, 100*time.Millisecond) == nil {
 		select {
-		case <-r.controller.exited:
-			r.note("The controller ended by itself. %s", r.controller.tail(10))
+		case <-r.controller.Exited():
+			r.note("The controller ended by itself. %s", r.controller.Tail(10))
 			start = time.Time{}
 		default:
 		}
@@ -392,7 +392,7 @@ func (r *run) restart(ctx context.Context) error {
 	if err := r.ask(ctx, kueue.CheckStateRetry); err != nil {
 		return err
 	}
-	r.controller.stop()
+	r.controller.Stop()
 	t, err := r.submit(ctx, "restart", "1")
 	if err != nil {
 		return err
@@ -414,7 +414,7 @@ func (r *run) restart(ctx context.Context) error {
 		return err
 	}
 	r.say("restarted while the workload waits")
-	r.controller.stop()
+	r.controller.Stop()
 	if err := r.startController(); err != nil {
 		return err
 	}

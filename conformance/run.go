@@ -46,6 +46,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/controller/constants"
+
+	"kueue-acrequeueafter/controlplane"
 )
 
 // Hook brings the surroundings of a controller into a state: a shell command, a
@@ -104,7 +106,7 @@ type run struct {
 	namespace, queue, other string
 	kubeconfig              string
 	proxy                   *proxy
-	controller              *process
+	controller              *controlplane.Process
 	notes                   []string
 	tried                   map[Rule]bool
 	began                   time.Time
@@ -158,7 +160,7 @@ func (r *run) test(ctx context.Context) error {
 	if r.As == "" {
 		as = envtest.User{Name: "controller-of-" + r.Check, Groups: []string{"system:masters"}}
 	}
-	user, err := r.cluster.addUser(as)
+	user, err := r.cluster.AddUser(as)
 	if err != nil {
 		return err
 	}
@@ -184,7 +186,7 @@ func (r *run) test(ctx context.Context) error {
 	defer stopWatch()
 	defer func() {
 		if r.controller != nil {
-			r.controller.stop()
+			r.controller.Stop()
 		}
 	}()
 	return r.play(ctx)
@@ -344,7 +346,7 @@ func (r *run) settleRecord(ctx context.Context) {
 
 // startController starts the command.
 func (r *run) startController() error {
-	p, err := startProcess(filepath.Join(r.Out, "controller.log"), r.env(r.kubeconfig), "/bin/sh", "-c", r.fill(r.Command))
+	p, err := controlplane.StartProcess(controlplane.ProcessOptions{Log: filepath.Join(r.Out, "controller.log"), Env: r.env(r.kubeconfig)}, "/bin/sh", "-c", r.fill(r.Command))
 	if err != nil {
 		return err
 	}
@@ -401,7 +403,7 @@ func (r *run) do(ctx context.Context, name string, hook Hook) error {
 	}
 	if hook.Command != "" {
 		cmd := exec.CommandContext(ctx, "/bin/sh", "-c", r.fill(hook.Command))
-		cmd.Env = append(os.Environ(), r.env(r.cluster.kubeconfig)...)
+		cmd.Env = append(os.Environ(), r.env(r.cluster.Kubeconfig)...)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w\n%s", name, err, out)
 		}

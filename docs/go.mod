@@ -7,13 +7,14 @@ require (
 	github.com/google/go-cmp v0.7.0
 	github.com/prometheus/client_golang v1.23.2
 	github.com/yuin/goldmark v1.7.13
-	k8s.io/api v0.34.1
 	k8s.io/apimachinery v0.34.1
 	k8s.io/utils v0.0.0-20251002143259-bc988d571ff4
 	sigs.k8s.io/controller-runtime v0.22.3
 	sigs.k8s.io/kueue v0.14.8
 	sigs.k8s.io/yaml v1.6.0
 )
+
+require k8s.io/api v0.34.1 // indirect
 
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
@@ -62,6 +63,7 @@ require (
 	k8s.io/component-base v0.34.1 // indirect
 	k8s.io/klog/v2 v2.130.1 // indirect
 	k8s.io/kube-openapi v0.0.0-20250910181357-589584f1c912 // indirect
+	kueue-acrequeueafter/controlplane v0.0.0
 	sigs.k8s.io/json v0.0.0-20241014173422-cfa47c3a1cc8 // indirect
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.3.0 // indirect
@@ -69,3 +71,5 @@ require (
 
 // The patched tree: "make tree" writes it.
 replace sigs.k8s.io/kueue => ../build/kueue
+
+replace kueue-acrequeueafter/controlplane => ../controlplane

@@ -320,9 +320,7 @@ func (c *cluster) eventually(t *testing.T, what string, try func(context.Context
 func startCluster(t *testing.T, bin string) *cluster {
 	t.Helper()
 	out := t.TempDir()
-	tree := filepath.Join(bin, "..", "kueue", "config", "components")
-	started := startProcess(t, filepath.Join(bin, "cluster"), "--bin-dir="+bin, "--out="+out,
-		"--crds="+filepath.Join(tree, "crd", "bases"), "--webhooks="+filepath.Join(tree, "webhook"))
+	started := startProcess(t, filepath.Join(bin, "cluster"), "--bin-dir="+bin, "--out="+out, "--tree-dir="+filepath.Join(bin, "..", "kueue"))
 	started.await(t, "The cluster is ready")
 	cfg, err := clientcmd.BuildConfigFromFlags("", filepath.Join(out, "kubeconfig"))
 	if err != nil {
