@@ -49,7 +49,8 @@ type Options struct {
 	BinDir string
 	// TreeDir is the directory of the patched tree, with Kueue's CRDs and webhooks.
 	TreeDir string
-	// Out is the directory for the logs and the manager's configuration.
+	// Out is the directory for the kubeconfig, the logs and the manager's
+	// configuration.
 	Out string
 	// Gate is the feature gate ACRequeueAfter.
 	Gate bool
@@ -66,7 +67,8 @@ type Options struct {
 type ControlPlane struct {
 	// Config is for an administrator.
 	Config *rest.Config
-	// Kubeconfig is the path of a file for the same. It goes with the control plane.
+	// Kubeconfig is the absolute path of a file for the same, in Out. It goes with
+	// the control plane.
 	Kubeconfig string
 	// Metrics is the address of the manager's metrics, which are served by HTTPS to
 	// those who have a token that allows it.
@@ -196,7 +198,9 @@ func (c *ControlPlane) startServers(ctx context.Context) error {
 		return fmt.Errorf("the control plane did not start: %w\nsee %s and %s", err, etcdLog.Name(), serverLog.Name())
 	}
 	c.Config = c.env.Config
-	c.Kubeconfig = filepath.Join(c.env.WebhookInstallOptions.LocalServingCertDir, "kubeconfig")
+	if c.Kubeconfig, err = filepath.Abs(filepath.Join(c.options.Out, "kubeconfig")); err != nil {
+		return err
+	}
 	if err := os.WriteFile(c.Kubeconfig, c.env.KubeConfig, 0o600); err != nil {
 		return err
 	}
@@ -304,6 +308,9 @@ func (c *ControlPlane) Stop() error {
 		return nil
 	}
 	c.options.Say("stopping the control plane")
+	if c.Kubeconfig != "" {
+		_ = os.Remove(c.Kubeconfig)
+	}
 	if err := c.env.Stop(); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnclean, err)
 	}

@@ -26,7 +26,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -69,20 +68,7 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, plane.Stop()) }()
-	kubeconfig, err := filepath.Abs(filepath.Join(*out, "kubeconfig"))
-	if err != nil {
-		return err
-	}
-	content, err := os.ReadFile(plane.Kubeconfig)
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(kubeconfig, content, 0o600); err != nil {
-		return err
-	}
-	defer os.Remove(kubeconfig)
-
-	fmt.Printf("The cluster is ready, with ACRequeueAfter=%t; Ctrl-C stops it. In another terminal:\n\n  export KUBECONFIG=%s\n\n", *gate, kubeconfig)
+	fmt.Printf("The cluster is ready, with ACRequeueAfter=%t; Ctrl-C stops it. In another terminal:\n\n  export KUBECONFIG=%s\n\n", *gate, plane.Kubeconfig)
 	select {
 	case <-ctx.Done():
 		return nil
