@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
+	"helm.sh/helm/v3/pkg/releaseutil"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 )
@@ -108,7 +108,7 @@ func (r *release) chartValues(content []byte) ([]byte, error) {
 }
 
 // renderChart returns what "helm install kueue" installs with the chart's own
-// values.
+// values, in that order.
 func renderChart(c *chart.Chart) ([]*unstructured.Unstructured, error) {
 	options := chartutil.ReleaseOptions{Name: componentName, Namespace: "kueue-system", Revision: 1, IsInstall: true}
 	values, err := chartutil.ToRenderValues(c, nil, options, chartutil.DefaultCapabilities)
@@ -119,14 +119,18 @@ func renderChart(c *chart.Chart) ([]*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, err
 	}
+	hooks, sorted, err := releaseutil.SortManifests(rendered, nil, releaseutil.InstallOrder)
+	if err != nil {
+		return nil, err
+	}
+	if len(hooks) > 0 {
+		return nil, fmt.Errorf("the chart has %d hooks, which nobody looks at here", len(hooks))
+	}
 	var objects []*unstructured.Unstructured
-	for _, name := range slices.Sorted(maps.Keys(rendered)) {
-		if filepath.Ext(name) != ".yaml" {
-			continue
-		}
-		decoded, err := decodeObjects([]byte(rendered[name]))
+	for _, manifest := range sorted {
+		decoded, err := decodeObjects([]byte(manifest.Content))
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return nil, fmt.Errorf("%s: %w", manifest.Name, err)
 		}
 		objects = append(objects, decoded...)
 	}
