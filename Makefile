@@ -69,7 +69,7 @@ help: ## Show this list.
 
 .PHONY: need-tools
 need-tools:
-	@for tool in go git; do command -v $$tool >/dev/null || { echo "error: $$tool is not installed, or not in PATH: install it (go 1.25 or later, git 2.31 or later) and run make again" >&2; exit 1; }; done
+	@for tool in go git; do command -v $$tool >/dev/null || { echo "error: $$tool is not installed, or not in PATH: install it (go 1.26 or later, git 2.31 or later) and run make again" >&2; exit 1; }; done
 
 ##@ The patch set
 
@@ -255,7 +255,7 @@ test-integration: fresh-tree envtest dep-crds ## Run envtest suites in the tree 
 demo: build envtest ## Show a delayed retry on a real control plane (GATE=off: without the feature).
 	$(call say,building the demo)
 	@cd demo && go build -o $(BIN)/demo .
-	@exec $(BIN)/demo --gate=$(if $(filter off false,$(GATE)),false,true) --bin-dir build/bin --out build/demo \
+	@exec $(BIN)/demo --gate=$(patsubst on,true,$(patsubst off,false,$(GATE))) --bin-dir build/bin --out build/demo \
 		--crds $(TREE)/config/components/crd/bases --webhooks $(TREE)/config/components/webhook
 
 ##@ Shipping
@@ -274,16 +274,18 @@ release-tool: need-tools
 	@cd tools/release && go build -o $(BIN)/release .
 
 .PHONY: image
-image: fresh-tree release-tool ## Write build/dist/kueue-<version>.tar, an image for docker, containerd and kind, and its SBOM (IMAGE=registry/name:tag, ARCHITECTURES="amd64 arm64").
+image: fresh-tree release-tool ## Write the image to build/dist, for docker, containerd and kind, and its SBOM (IMAGE, ARCHITECTURES="amd64 arm64").
 	$(call say,building the manager $(VERSION) for $(ARCHITECTURES) (minutes for each when nothing is cached))
 	@cd $(TREE_DIR) && for architecture in $(ARCHITECTURES); do \
 		CGO_ENABLED=0 GOOS=linux GOARCH=$$architecture go build -ldflags "$(MANAGER_LDFLAGS)" -o $(PROJECT)/build/managers/linux-$$architecture/manager ./cmd/kueue; \
 	done
 	@$(RELEASE_TOOL) image
 
-.PHONY: image-push
-image-push: image ## Push the image to a registry, with docker's credentials (IMAGE=registry/name:tag).
-	@$(if $(filter localhost/%,$(IMAGE)),echo "error: say which registry: make image-push IMAGE=registry/name:tag" >&2; exit 1)
+.PHONY: image-push need-registry
+need-registry:
+	@$(if $(filter localhost/%,$(IMAGE)),echo "error: say where to: make image-push IMAGE=registry/name:tag" >&2; exit 1,:)
+
+image-push: need-registry image ## Push the image, with docker's credentials (IMAGE=registry/name:tag).
 	@$(RELEASE_TOOL) push
 
 .PHONY: manifests
@@ -306,7 +308,7 @@ dist: ## Write all that a release has to build/dist, emptied before, and check i
 
 # govulncheck, and the tests that install what is in build/dist.
 .PHONY: check-dist
-check-dist: release-tool envtest $(BIN)/govulncheck ## Check build/dist: versions, what differs from plain Kueue, dependencies, and that it installs on an API server.
+check-dist: release-tool envtest $(BIN)/govulncheck ## Check build/dist: versions, the difference to plain Kueue, vulnerabilities, that it installs.
 	@$(RELEASE_TOOL) check --base "$$(go list -m -f '{{.Dir}}' sigs.k8s.io/kueue)" --govulncheck $(BIN)/govulncheck
 	$(call say,installing the manifests and the chart on an API server)
 	@cd tools/release && DIST=$(DIST) KUBEBUILDER_ASSETS=$(BIN) go test -count=1 -run 'TestInstall' .

@@ -134,6 +134,10 @@ func (d difference) String() string {
 		value, _ := json.Marshal(d.value)
 		text += " " + string(value)
 	}
+	// A field's description is long.
+	if limit := 300; len(text) > limit {
+		text = strings.ToValidUTF8(text[:limit], "") + " ..."
+	}
 	return text
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -266,4 +267,107 @@ func TestVulnerabilities(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestVersions(t *testing.T) {
+	const otherVersion = "v0.14.8-acrequeueafter.8"
+	cases := map[string]struct {
+		// change is made to what is shipped.
+		change  func(t *testing.T, r *release)
+		wantErr string
+	}{
+		"all agree": {},
+		"the changelog is of another release": {
+			change: func(t *testing.T, r *release) {
+				put(t, r.changelogPath(), []byte("## "+otherVersion+"\n"))
+			},
+			wantErr: "the newest version in the changelog is " + otherVersion,
+		},
+		"the image is of another version": {
+			change: func(t *testing.T, r *release) {
+				other := *r
+				other.version = otherVersion
+				if err := other.makeImage(); err != nil {
+					t.Fatal(err)
+				}
+				rename(t, other.archivePath(), r.archivePath())
+			},
+			wantErr: `image label, amd64 is "` + otherVersion + `"`,
+		},
+		"the manager is of another version": {
+			change: func(t *testing.T, r *release) {
+				for _, architecture := range r.architectures {
+					put(t, r.managerPath(architecture), get(t, buildManager(t, otherVersion)))
+				}
+				if err := r.makeImage(); err != nil {
+					t.Fatal(err)
+				}
+			},
+			wantErr: `manager's first log line is "` + otherVersion + `"`,
+		},
+		"the manifests are of another image": {
+			change: func(t *testing.T, r *release) {
+				put(t, r.manifestsPath(), []byte(replaced(t, string(get(t, r.manifestsPath())), []string{"localhost/kueue:" + testVersion, "localhost/kueue:" + otherVersion})))
+			},
+			wantErr: "the manager's image is localhost/kueue:" + otherVersion,
+		},
+		"the chart is of another version": {
+			change: func(t *testing.T, r *release) {
+				other := *r
+				other.version = otherVersion
+				if err := other.makeChart(); err != nil {
+					t.Fatal(err)
+				}
+				rename(t, other.chartPath(), r.chartPath())
+			},
+			wantErr: `chart's appVersion is "` + otherVersion + `"`,
+		},
+		"the SBOM is of another image": {
+			change: func(t *testing.T, r *release) {
+				if err := r.makeSBOM(v1.Hash{Algorithm: "sha256", Hex: "abc"}); err != nil {
+					t.Fatal(err)
+				}
+			},
+			wantErr: `SBOM's digest is "abc"`,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := newRelease(t, "")
+			r.tree = patchedTree(t)
+			for _, make := range []func() error{r.makeImage, r.makeManifests, r.makeChart} {
+				if err := make(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			put(t, r.changelogPath(), []byte("# Changelog\n\n## "+testVersion+"\n"))
+			if tc.change != nil {
+				tc.change(t, r)
+			}
+			err := r.checkVersions(t.Context())
+			if tc.wantErr == "" && err != nil || !strings.Contains(text(err), tc.wantErr) {
+				t.Errorf("err = %v, want one with %q", err, tc.wantErr)
+			}
+		})
+	}
+}
+
+func rename(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.Rename(from, to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// patchedTree returns the tree that "make tree" makes.
+func patchedTree(t *testing.T) string {
+	t.Helper()
+	tree, err := filepath.Abs("../../build/kueue")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(tree, upstreamKustomization)); err != nil {
+		t.Skip("there is no patched tree: make tree")
+	}
+	return tree
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -25,10 +24,7 @@ func TestInstall(t *testing.T) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Skip("KUBEBUILDER_ASSETS does not name a directory with etcd and kube-apiserver: see make check-dist")
 	}
-	tree, err := filepath.Abs("../../build/kueue")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := patchedTree(t)
 	for _, form := range []string{"manifests", "chart"} {
 		for _, gate := range []string{"on", "off"} {
 			t.Run(form+", gate "+gate, func(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -57,14 +56,16 @@ func (r *release) sbom(image v1.Hash) (*spdx.Document, error) {
 	document.Packages = append(document.Packages, whole)
 	relate(document, "DOCUMENT", common.TypeRelationshipDescribe, whole.PackageSPDXIdentifier)
 
-	modules := map[common.ElementID]bool{}
+	modules := map[string]*spdx.Package{} // by path and version
 	addModule := func(from common.ElementID, relationship string, module *debug.Module) error {
-		pkg, err := modulePackage(module)
-		if err != nil {
-			return err
-		}
-		if !modules[pkg.PackageSPDXIdentifier] {
-			modules[pkg.PackageSPDXIdentifier] = true
+		key := module.Path + "@" + module.Version
+		pkg := modules[key]
+		if pkg == nil {
+			var err error
+			if pkg, err = modulePackage(fmt.Sprintf("Module-%d", len(modules)+1), module); err != nil {
+				return err
+			}
+			modules[key] = pkg
 			document.Packages = append(document.Packages, pkg)
 		}
 		relate(document, from, relationship, pkg.PackageSPDXIdentifier)
@@ -126,7 +127,7 @@ func effective(module *debug.Module) *debug.Module {
 
 func newPackage(id, name, version string) *spdx.Package {
 	return &spdx.Package{
-		PackageSPDXIdentifier:   common.ElementID(elementID(id)),
+		PackageSPDXIdentifier:   common.ElementID(id),
 		PackageName:             name,
 		PackageVersion:          version,
 		PackageDownloadLocation: "NOASSERTION",
@@ -137,8 +138,8 @@ func newPackage(id, name, version string) *spdx.Package {
 }
 
 // modulePackage describes a Go module, with the checksum that go.sum has.
-func modulePackage(module *debug.Module) (*spdx.Package, error) {
-	pkg := newPackage("Go-"+module.Path+"-"+module.Version, module.Path, module.Version)
+func modulePackage(id string, module *debug.Module) (*spdx.Package, error) {
+	pkg := newPackage(id, module.Path, module.Version)
 	pkg.PackageExternalReferences = []*v2_3.PackageExternalReference{
 		purl("pkg:golang/" + module.Path + "@" + strings.ReplaceAll(module.Version, "+", "%2B")),
 	}
@@ -162,8 +163,3 @@ func relate(document *spdx.Document, from common.ElementID, relationship string,
 		RefA: common.DocElementID{ElementRefID: from}, Relationship: relationship, RefB: common.DocElementID{ElementRefID: to},
 	})
 }
-
-// elementID replaces what an identifier of SPDX must not have.
-func elementID(id string) string { return notInID.ReplaceAllString(id, "-") }
-
-var notInID = regexp.MustCompile(`[^0-9A-Za-z.-]`)
