@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
 // checkDependencies compares the modules that the shipped managers were built
@@ -36,8 +37,13 @@ func (r *release) checkDependencies(ctx context.Context) error {
 	}
 	var problems []error
 	want := modules(base)
-	for _, architecture := range r.architectures {
-		info, err := buildinfo.ReadFile(r.managerPath(architecture))
+	archive, remove, err := openArchive(r.archivePath())
+	if err != nil {
+		return err
+	}
+	defer remove()
+	if err := eachManager(archive, func(config *v1.ConfigFile, program string) error {
+		info, err := buildinfo.ReadFile(program)
 		if err != nil {
 			return err
 		}
@@ -48,8 +54,11 @@ func (r *release) checkDependencies(ctx context.Context) error {
 		}
 		slices.Sort(got)
 		if diff := cmp.Diff(want, got); diff != "" {
-			problems = append(problems, fmt.Errorf("the modules of the manager for %s are not plain Kueue's (-want,+got):\n%s", architecture, diff))
+			problems = append(problems, fmt.Errorf("the modules of the manager for %s are not plain Kueue's (-want,+got):\n%s", config.Architecture, diff))
 		}
+		return nil
+	}); err != nil {
+		return err
 	}
 	imports, err := newImports(base, patched)
 	if err != nil {

@@ -42,34 +42,21 @@ func (r *release) checkVersions(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	image, err := onlyImage(index)
-	if err != nil {
-		return err
-	}
-	stamp("image name", manifest.Manifests[0].Annotations["io.containerd.image.name"], imageName(r.image))
-	platforms, err := image.IndexManifest()
-	if err != nil {
-		return err
-	}
-	for _, descriptor := range platforms.Manifests {
-		one, err := image.Image(descriptor.Digest)
-		if err != nil {
-			return err
-		}
-		config, err := one.ConfigFile()
-		if err != nil {
-			return err
-		}
+	if err := eachManager(index, func(config *v1.ConfigFile, program string) error {
 		stamp("image label, "+config.Architecture, config.Config.Labels["org.opencontainers.image.version"], r.version)
 		if config.OS != runtime.GOOS || config.Architecture != runtime.GOARCH {
-			continue
+			return nil
 		}
-		version, err := managerVersion(ctx, one)
+		version, err := managerVersion(ctx, program)
 		if err != nil {
 			return err
 		}
 		stamp("manager's first log line", version, r.version)
+		return nil
+	}); err != nil {
+		return err
 	}
+	stamp("image name", manifest.Manifests[0].Annotations["io.containerd.image.name"], imageName(r.image))
 
 	content, err := os.ReadFile(r.manifestsPath())
 	if err != nil {
@@ -184,23 +171,54 @@ func untar(from io.Reader, dir string) error {
 	}
 }
 
-// managerVersion runs the manager of an image, and returns the version in its
-// first log line. It finds no cluster and ends.
-func managerVersion(ctx context.Context, image v1.Image) (string, error) {
-	dir, err := os.MkdirTemp("", "release-manager-")
+// eachManager calls a function with the configuration and the manager of each
+// image in an archive.
+func eachManager(archive v1.ImageIndex, do func(config *v1.ConfigFile, program string) error) error {
+	index, err := onlyImage(archive)
 	if err != nil {
-		return "", err
+		return err
+	}
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		return err
+	}
+	for _, descriptor := range manifest.Manifests {
+		image, err := index.Image(descriptor.Digest)
+		if err != nil {
+			return err
+		}
+		if err := withFiles(image, do); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func withFiles(image v1.Image, do func(config *v1.ConfigFile, program string) error) error {
+	config, err := image.ConfigFile()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "release-files-")
+	if err != nil {
+		return err
 	}
 	defer os.RemoveAll(dir)
 	content := mutate.Extract(image)
 	defer content.Close()
 	if err := untar(content, dir); err != nil {
-		return "", err
+		return err
 	}
+	return do(config, filepath.Join(dir, filepath.FromSlash(entrypoint)))
+}
+
+// managerVersion runs a manager, and returns the version in its first log line.
+// It finds no cluster and ends.
+func managerVersion(ctx context.Context, program string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(dir, filepath.FromSlash(entrypoint)))
-	cmd.Env = []string{"HOME=" + dir}
+	cmd := exec.CommandContext(ctx, program)
+	cmd.Env = []string{"HOME=" + filepath.Dir(program)}
 	// The error is expected, and the log tells whether it started.
 	out, _ := cmd.CombinedOutput()
 	return loggedVersion(out)
