@@ -158,7 +158,7 @@ test-unit: fresh-tree ## Run upstream's and our unit tests of the touched packag
 	go test $(GATE_ON_TESTFLAGS) $$packages
 	@for module in $(filter-out simulation,$(OUR_MODULES)); do \
 		echo "==> tests of our module in $$module"; \
-		(cd $$module && go test ./...); \
+		(cd $$module && PATCHED_TREE=$(TREE_DIR) go test ./...); \
 	done
 
 # How many schedules the simulation runs with each way of writing.
@@ -264,7 +264,6 @@ demo: build envtest ## Show a delayed retry on a real control plane (GATE=off: w
 ARCHITECTURES ?= amd64 arm64
 # The image's reference: nothing is pulled from "localhost".
 IMAGE ?= localhost/kueue:$(VERSION)
-DIST := $(PROJECT)/build/dist
 comma := ,
 RELEASE_TOOL = $(BIN)/release --version $(VERSION) --base-version $(BASE_VERSION) --commit $(COMMIT) --created $(BUILD_DATE) \
 	--image $(IMAGE) --gate $(GATE) --arch $(subst $() ,$(comma),$(strip $(ARCHITECTURES))) --tree $(TREE_DIR) --managers build/managers --dist build/dist
@@ -298,11 +297,11 @@ chart: fresh-tree release-tool ## Package the Helm chart to build/dist (IMAGE, G
 
 .PHONY: dist
 dist: ## Write all that a release has to build/dist, emptied before, and check it (IMAGE, GATE).
-	@rm -rf $(DIST)
+	@rm -rf build/dist
 	@$(MAKE) image
 	@$(MAKE) AS_IS=1 manifests chart pr
 	@$(RELEASE_TOOL) patches --from build/pr
-	@cp CHANGELOG.md $(DIST)/
+	@cp CHANGELOG.md build/dist/
 	@$(RELEASE_TOOL) checksums
 	@$(MAKE) AS_IS=1 check-dist
 
@@ -311,7 +310,7 @@ dist: ## Write all that a release has to build/dist, emptied before, and check i
 check-dist: release-tool envtest $(BIN)/govulncheck ## Check build/dist: versions, the difference to plain Kueue, vulnerabilities, that it installs.
 	@$(RELEASE_TOOL) check --base "$$(go list -m -f '{{.Dir}}' sigs.k8s.io/kueue)" --govulncheck $(BIN)/govulncheck
 	$(call say,installing the manifests and the chart on an API server)
-	@cd tools/release && DIST=$(DIST) KUBEBUILDER_ASSETS=$(BIN) go test -count=1 -run 'TestInstall' .
+	@cd tools/release && PATCHED_TREE=$(TREE_DIR) KUBEBUILDER_ASSETS=$(BIN) go test -count=1 -run TestInstall .
 
 $(BIN)/govulncheck: tools/govulncheck/go.mod tools/govulncheck/go.sum
 	$(call say,building build/bin/govulncheck)

@@ -32,6 +32,9 @@ func (r *release) makeChart() error {
 	if err := chartutil.SaveDir(packaged, work); err != nil {
 		return err
 	}
+	if err := r.removeOld(componentName + "-[0-9]*.tgz"); err != nil {
+		return err
+	}
 	if err := writeFile(r.chartPath(), func(w io.Writer) error { return tarGz(w, work, r.created) }); err != nil {
 		return err
 	}

@@ -291,6 +291,7 @@ func TestVersions(t *testing.T) {
 					t.Fatal(err)
 				}
 				rename(t, other.archivePath(), r.archivePath())
+				rename(t, other.sbomPath(), r.sbomPath())
 			},
 			wantErr: `image label, amd64 is "` + otherVersion + `"`,
 		},
@@ -359,10 +360,14 @@ func rename(t *testing.T, from, to string) {
 	}
 }
 
-// patchedTree returns the tree that "make tree" makes.
+// patchedTree returns the tree that "make tree" makes, or the one that is named.
 func patchedTree(t *testing.T) string {
 	t.Helper()
-	tree, err := filepath.Abs("../../build/kueue")
+	tree, named := os.LookupEnv("PATCHED_TREE")
+	if !named {
+		tree = "../../build/kueue"
+	}
+	tree, err := filepath.Abs(tree)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,6 +46,9 @@ func (r *release) makeImage() error {
 	if err := r.writeLayout(work, index); err != nil {
 		return err
 	}
+	if err := r.removeOld(componentName+"-v*.tar", componentName+"-v*.spdx.json"); err != nil {
+		return err
+	}
 	if err := writeFile(r.archivePath(), func(w io.Writer) error { return tarDir(w, work, r.created) }); err != nil {
 		return err
 	}

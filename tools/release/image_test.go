@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"io"
+	"log"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -271,7 +272,7 @@ func count(all []string, want string) int {
 }
 
 func TestPush(t *testing.T) {
-	server := httptest.NewServer(registry.New())
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	defer server.Close()
 	r := newRelease(t, strings.TrimPrefix(server.URL, "http://")+"/team/kueue:pushed")
 	if err := r.push(t.Context()); err == nil {
@@ -347,6 +348,33 @@ func TestChecksums(t *testing.T) {
 		"0263829989b6fd954f72baaf2fc64bc2e2f01d692d4de72986ea808f6e99813f  b\n"
 	if diff := cmp.Diff(want, string(get(t, r.checksumsPath()))); diff != "" {
 		t.Errorf("sums (-want,+got):\n%s", diff)
+	}
+}
+
+// The README's commands name files by a pattern.
+func TestOldVersionsGo(t *testing.T) {
+	r := newRelease(t, "")
+	r.tree = patchedTree(t)
+	put(t, filepath.Join(r.dist, "patches", "0001.patch"), []byte("a patch\n"))
+	keep := r.distPath("mine.tar")
+	put(t, keep, nil)
+	var want []string
+	for _, version := range []string{"v0.14.8-acrequeueafter.6", testVersion} {
+		r.version = version
+		for _, make := range []func() error{r.makeImage, r.makeChart, func() error { return r.packPatches(r.distPath("patches")) }} {
+			if err := make(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want = []string{r.archivePath(), r.chartPath(), r.patchesPath(), r.sbomPath(), keep}
+	}
+	got, err := filepath.Glob(r.distPath("*.*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("files (-want,+got):\n%s", diff)
 	}
 }
 

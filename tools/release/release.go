@@ -93,6 +93,23 @@ func (r *release) changelogPath() string       { return r.distPath("CHANGELOG.md
 func (r *release) checksumsPath() string       { return r.distPath("SHA256SUMS") }
 func (r *release) distPath(file string) string { return filepath.Join(r.dist, file) }
 
+// removeOld removes what earlier versions left behind, so that a pattern names
+// one file.
+func (r *release) removeOld(patterns ...string) error {
+	for _, pattern := range patterns {
+		old, err := filepath.Glob(r.distPath(pattern))
+		if err != nil {
+			return err
+		}
+		for _, path := range old {
+			if err := os.Remove(path); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // wrote says where a file lies, and how large it is.
 func (r *release) wrote(path string) error {
 	info, err := os.Stat(path)
@@ -113,6 +130,9 @@ func (r *release) packPatches(from string) error {
 	// The folder in the archive has the archive's name.
 	folder := filepath.Join(work, componentName+"-"+r.version+"-patches")
 	if err := os.CopyFS(folder, os.DirFS(from)); err != nil {
+		return err
+	}
+	if err := r.removeOld(componentName + "-v*-patches.tar.gz"); err != nil {
 		return err
 	}
 	if err := writeFile(r.patchesPath(), func(w io.Writer) error { return tarGz(w, work, r.created) }); err != nil {
