@@ -187,6 +187,7 @@ func (r *release) systemLayer() (v1.Layer, error) {
 		imageFile{name: "/etc/group", mode: 0o644, content: []byte("root:x:0:\nnonroot:x:65532:\n")},
 		imageFile{name: "/etc/passwd", mode: 0o644, content: []byte("root:x:0:0:root:/root:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/:/sbin/nologin\n")},
 		imageFile{name: rootsPath, mode: 0o644, content: caCertificates()},
+		imageFile{name: "/tmp/", mode: 0o1777},
 	)
 }
 
@@ -205,7 +206,8 @@ func caCertificates() []byte {
 	return roots.Bytes()
 }
 
-// imageFile is a file in a layer; all belong to root.
+// imageFile is a file in a layer, or a directory if its name ends in a slash;
+// all belong to root.
 type imageFile struct {
 	name    string
 	mode    int64
@@ -217,19 +219,25 @@ func (r *release) layer(files ...imageFile) (v1.Layer, error) {
 	var content bytes.Buffer
 	archive := tar.NewWriter(&content)
 	written := map[string]bool{"/": true}
-	var directory func(name string) error
-	directory = func(name string) error {
+	var directory func(name string, mode int64) error
+	directory = func(name string, mode int64) error {
 		if written[name] {
 			return nil
 		}
 		written[name] = true
-		if err := directory(path.Dir(name)); err != nil {
+		if err := directory(path.Dir(name), 0o755); err != nil {
 			return err
 		}
-		return archive.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: name[1:] + "/", Mode: 0o755, ModTime: r.created})
+		return archive.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: name[1:] + "/", Mode: mode, ModTime: r.created})
 	}
 	for _, file := range files {
-		if err := directory(path.Dir(file.name)); err != nil {
+		if name, ok := strings.CutSuffix(file.name, "/"); ok {
+			if err := directory(name, file.mode); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err := directory(path.Dir(file.name), 0o755); err != nil {
 			return nil, err
 		}
 		header := &tar.Header{Typeflag: tar.TypeReg, Name: file.name[1:], Mode: file.mode, Size: int64(len(file.content)), ModTime: r.created}

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"archive/tar"
 	"bytes"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"io"
 	"log"
 	"net/http/httptest"
@@ -164,6 +166,9 @@ func TestImage(t *testing.T) {
 		if !bytes.Equal(get(t, filepath.Join(dir, "manager")), get(t, r.managerPath(architecture))) {
 			t.Error("/manager is not the manager that was built")
 		}
+		if modes := fileModes(t, image); modes["tmp"] != 0o1777 || modes["etc/ssl/certs"] != 0o755 {
+			t.Errorf("modes of /tmp and /etc/ssl/certs = %o, %o", modes["tmp"], modes["etc/ssl/certs"])
+		}
 		info, err := os.Stat(filepath.Join(dir, "manager"))
 		if err != nil {
 			t.Fatal(err)
@@ -174,6 +179,24 @@ func TestImage(t *testing.T) {
 		if !x509.NewCertPool().AppendCertsFromPEM(get(t, filepath.Join(dir, rootsPath))) {
 			t.Error("there are no CA certificates")
 		}
+	}
+}
+
+// fileModes returns the modes of all files in an image.
+func fileModes(t *testing.T, image v1.Image) map[string]int64 {
+	t.Helper()
+	content := mutate.Extract(image)
+	defer content.Close()
+	modes := map[string]int64{}
+	for archive := tar.NewReader(content); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return modes
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		modes[header.Name] = header.Mode
 	}
 }
 
