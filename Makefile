@@ -49,18 +49,20 @@ GATE_ON_TESTFLAGS := -overlay $(GATE_ON_DIR)/overlay.json -skip '$(GATE_ON_SKIP)
 
 INTEGRATION_GATE ?= off
 # Upstream's suites, which ours join.
-INTEGRATION_SUITES := controller/core controller/jobs/job scheduler/podsready controller/admissionchecks/provisioning
+INTEGRATION_SUITES := controller/core controller/jobs/job scheduler/podsready controller/admissionchecks/provisioning controller/admissionchecks/external
 INTEGRATION_TARGET ?= $(addprefix ./test/integration/singlecluster/,$(INTEGRATION_SUITES))
 # Each process has a control plane of its own; the specs mostly wait.
 INTEGRATION_PROCS ?= 3
 GINKGO_ARGS ?=
-# In the demo, the manifests and the chart: on or off.
+# In the demo, the cluster, the manifests and the chart: on or off.
 GATE ?= on
+GATE_VALUE = $(patsubst on,true,$(patsubst off,false,$(GATE)))
 
 PATCHSET := go run ./tools/patchset --tree $(TREE)
 FORCE_FLAG = $(if $(FORCE),--force)
 
 say = @echo "==> $(1)"
+comma := ,
 
 .PHONY: help
 help: ## Show this list.
@@ -108,8 +110,16 @@ build: fresh-tree ## Build build/bin/manager from the patched tree.
 	$(call say,building build/bin/manager $(VERSION) (about 4 minutes when nothing is cached))
 	@cd $(TREE_DIR) && CGO_ENABLED=0 go build -ldflags "$(MANAGER_LDFLAGS)" -o $(BIN)/manager ./cmd/kueue
 
+.PHONY: examples
+examples: fresh-tree ## Build the three check controllers of examples/ into build/bin.
+	$(call say,building build/bin/budget$(comma) capacity$(comma) health and cluster)
+	@cd examples && CGO_ENABLED=0 go build -o $(BIN)/ ./budget ./capacity ./health ./cluster
+
 .PHONY: envtest
 envtest: need-tools $(BIN)/etcd $(BIN)/kube-apiserver ## Build build/bin/etcd and build/bin/kube-apiserver from Go modules.
+
+.PHONY: kubectl
+kubectl: need-tools $(BIN)/kubectl ## Build build/bin/kubectl from Go modules, for the commands of the documentation.
 
 $(BIN)/etcd: tools/etcd/go.mod tools/etcd/go.sum
 	$(call say,building build/bin/etcd (about half a minute when nothing is cached))
@@ -121,18 +131,23 @@ $(BIN)/kube-apiserver: tools/kube-apiserver/go.mod tools/kube-apiserver/go.sum
 	@cd tools/kube-apiserver && go build -ldflags "$(KUBE_LDFLAGS)" -o $@ k8s.io/kubernetes/cmd/kube-apiserver
 	@touch $@
 
+$(BIN)/kubectl: tools/kube-apiserver/go.mod tools/kube-apiserver/go.sum
+	$(call say,building build/bin/kubectl $(KUBE_VERSION) (about 2 minutes when nothing is cached))
+	@cd tools/kube-apiserver && go build -ldflags "$(KUBE_LDFLAGS)" -o $@ k8s.io/kubernetes/cmd/kubectl
+	@touch $@
+
 ##@ Testing
 
 # Directories of ours that are Go modules with code of their own.
-OUR_MODULES = . $(patsubst %/go.mod,%,$(wildcard demo/go.mod simulation/go.mod tools/release/go.mod examples/go.mod examples/*/go.mod))
+OUR_MODULES = . $(patsubst %/go.mod,%,$(wildcard conformance/go.mod controlplane/go.mod demo/go.mod docs/go.mod simulation/go.mod tools/release/go.mod examples/go.mod examples/*/go.mod))
 
 .PHONY: test
-test: verify lint test-unit test-simulation ## Run verify, lint, all unit tests and the simulation.
+test: verify lint test-unit test-simulation test-examples test-conformance test-observability test-docs ## Run verify, lint, all unit tests, the simulation, the examples, the conformance test, the alerts and the documentation.
 
 .PHONY: lint
 lint: fresh-tree $(BIN)/staticcheck ## Check format, go vet and staticcheck: our modules, the overlay, the touched packages.
 	$(call say,gofmt)
-	@unformatted=$$(gofmt -l $(wildcard apis pkg test tools demo examples)); \
+	@unformatted=$$(gofmt -l $(wildcard apis pkg test tools conformance controlplane demo docs examples)); \
 	if [ -n "$$unformatted" ]; then echo "error: not formatted (run gofmt -w, in the tree for overlay files):" >&2; echo "$$unformatted" >&2; exit 1; fi
 	@for module in $(OUR_MODULES); do \
 		echo "==> go vet and staticcheck in $$module"; \
@@ -156,10 +171,24 @@ test-unit: fresh-tree ## Run upstream's and our unit tests of the touched packag
 	go test $$packages; \
 	echo "==> the same, gate on"; \
 	go test $(GATE_ON_TESTFLAGS) $$packages
-	@for module in $(filter-out simulation,$(OUR_MODULES)); do \
+	@for module in $(filter-out conformance simulation docs,$(OUR_MODULES)); do \
 		echo "==> tests of our module in $$module"; \
 		(cd $$module && PATCHED_TREE=$(TREE_DIR) go test ./...); \
 	done
+
+.PHONY: test-observability
+test-observability: fresh-tree ## Check the alerting rules and the dashboard of docs/observability with promtool.
+	@command -v promtool >/dev/null || { echo "error: promtool is not installed: apt-get install --no-install-recommends prometheus" >&2; exit 1; }
+	$(call say,alerting rules and dashboard)
+	@promtool check rules docs/observability/rules.yaml
+	@promtool test rules docs/observability/rules_test.yaml
+	@cd docs && go test ./observability
+
+.PHONY: test-docs
+test-docs: build envtest kubectl ## Run every command and manifest of docs/ against a real API server and the patched manager.
+	@for tool in jq promtool; do command -v $$tool >/dev/null || { echo "error: $$tool is not installed, and a page of docs/ uses it: apt-get install --no-install-recommends jq prometheus" >&2; exit 1; }; done
+	$(call say,the commands and manifests of the documentation)
+	@cd docs && go test -count=1 -v -parallel 4 -timeout 20m ./test
 
 # How many schedules the simulation runs with each way of writing.
 SIMULATION_CHECKS ?= 500
@@ -208,6 +237,23 @@ soak: fresh-tree ## Run the simulation for SOAK_MINUTES=30, one process a core.
 	export SOAK_MINUTES=$(SOAK_MINUTES); ($(call IN_SIMULATION,$(SIMULATION)) TestSoak -test.timeout 0); second=$$?; \
 	wait $$first && exit $$second
 
+CONFORMANCE := $(BIN)/conformance.test
+export CHECK COMMAND MANIFESTS RETRY RETRY_MANIFEST READY READY_MANIFEST RUN_AS CONTROLLER_NAME
+
+.PHONY: conformance
+conformance: build envtest ## Test the controller of an admission check (CHECK=name COMMAND='...'; see conformance/README.md).
+	@test -n "$$CHECK" -a -n "$$COMMAND" || { echo "error: say which: make conformance CHECK=name COMMAND='my-controller --flag' (see conformance/README.md)" >&2; exit 1; }
+	@cd conformance && go test -c -o $(CONFORMANCE) .
+	@exec $(CONFORMANCE) -test.run '^TestController$$' -check "$$CHECK" -command "$$COMMAND" -manifests "$$MANIFESTS" \
+		-retry "$$RETRY" -retry-manifest "$$RETRY_MANIFEST" -ready "$$READY" -ready-manifest "$$READY_MANIFEST" \
+		-as "$$RUN_AS" -controller-name "$$CONTROLLER_NAME" \
+		-bin-dir $(BIN) -out build/conformance -tree-dir $(TREE) $(CONFORMANCE_ARGS)
+
+.PHONY: test-conformance
+test-conformance: build envtest ## Try the conformance test on a controller with faults, and on the examples.
+	$(call say,the conformance test on known faults and on the examples (about 2 minutes))
+	@cd conformance && go test -count=1 -timeout 15m ./...
+
 # The race detector needs a C compiler.
 .PHONY: test-race
 test-race: fresh-tree ## Run our unit tests and some schedules of the simulation with the race detector.
@@ -251,12 +297,20 @@ test-integration: fresh-tree envtest dep-crds ## Run envtest suites in the tree 
 	@cd $(TREE_DIR) && GOFLAGS="$(GOFLAGS)$(if $(filter on,$(INTEGRATION_GATE)), -overlay=$(GATE_ON_DIR)/overlay.json)" KUBEBUILDER_ASSETS=$(BIN) PROJECT_DIR=$(TREE_DIR)/ ENVTEST_K8S_VERSION=$(basename $(KUBE_VERSION)) \
 		go run github.com/onsi/ginkgo/v2/ginkgo run --trimpath --output-interceptor-mode=none --keep-going --procs=$(INTEGRATION_PROCS)$(if $(filter on,$(INTEGRATION_GATE)), --skip "$(GATE_ON_GINKGO_SKIP)") $(GINKGO_ARGS) $(INTEGRATION_TARGET)
 
+.PHONY: test-examples
+test-examples: build envtest examples ## Try the examples on a real API server, with Kueue's manager.
+	$(call say,the examples on a real API server)
+	@cd examples && EXAMPLES_BIN=$(BIN) go test -count=1 -run TestExamples .
+
+.PHONY: cluster
+cluster: build envtest examples ## Start a control plane with the patched Kueue to try things on (GATE=off: without the feature).
+	@exec $(BIN)/cluster --gate=$(GATE_VALUE) --bin-dir build/bin --out build/cluster --tree-dir $(TREE)
+
 .PHONY: demo
 demo: build envtest ## Show a delayed retry on a real control plane (GATE=off: without the feature).
 	$(call say,building the demo)
 	@cd demo && go build -o $(BIN)/demo .
-	@exec $(BIN)/demo --gate=$(patsubst on,true,$(patsubst off,false,$(GATE))) --bin-dir build/bin --out build/demo \
-		--crds $(TREE)/config/components/crd/bases --webhooks $(TREE)/config/components/webhook
+	@exec $(BIN)/demo --gate=$(GATE_VALUE) --bin-dir build/bin --out build/demo --tree-dir $(TREE)
 
 ##@ Shipping
 
@@ -264,7 +318,6 @@ demo: build envtest ## Show a delayed retry on a real control plane (GATE=off: w
 ARCHITECTURES ?= amd64 arm64
 # The image's reference: nothing is pulled from "localhost".
 IMAGE ?= localhost/kueue:$(VERSION)
-comma := ,
 RELEASE_TOOL = $(BIN)/release --version $(VERSION) --base-version $(BASE_VERSION) --commit $(COMMIT) --created $(BUILD_DATE) \
 	--image $(IMAGE) --gate $(GATE) --arch $(subst $() ,$(comma),$(strip $(ARCHITECTURES))) --tree $(TREE_DIR) --managers build/managers --dist build/dist
 

@@ -22,12 +22,9 @@ import (
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
@@ -38,59 +35,23 @@ func controllerName(check string) string {
 	return "example.com/" + check
 }
 
-// checkClient is what the controller of an admission check needs of the API.
-type checkClient struct {
-	client.Client
-	check string
-}
-
-// activate tells Kueue that the check has a controller.
-func (c checkClient) activate(ctx context.Context) error {
-	check := &kueue.AdmissionCheck{
-		TypeMeta:   metav1.TypeMeta{APIVersion: kueue.GroupVersion.String(), Kind: "AdmissionCheck"},
-		ObjectMeta: metav1.ObjectMeta{Name: c.check},
-		Status: kueue.AdmissionCheckStatus{Conditions: []metav1.Condition{{
-			Type: kueue.AdmissionCheckActive, Status: metav1.ConditionTrue,
-			Reason: "Active", Message: "the controller is at work", LastTransitionTime: metav1.Now(),
-		}}},
-	}
-	return c.Status().Patch(ctx, check, client.Apply, client.FieldOwner(controllerName(c.check)), client.ForceOwnership)
-}
-
-// answer writes the check's entry in the status of a Workload, if the Workload
-// is still the one that the answer was made for.
-func (c checkClient) answer(ctx context.Context, wl *kueue.Workload, answer kueue.AdmissionCheckState) (ctrl.Result, error) {
-	answer.Name = kueue.AdmissionCheckReference(c.check)
-	answer.LastTransitionTime = metav1.Now()
-	patch := &kueue.Workload{
-		TypeMeta:   metav1.TypeMeta{APIVersion: kueue.GroupVersion.String(), Kind: "Workload"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: wl.Namespace, Name: wl.Name, ResourceVersion: wl.ResourceVersion},
-		Status:     kueue.WorkloadStatus{AdmissionChecks: []kueue.AdmissionCheckState{answer}},
-	}
-	err := c.Status().Patch(ctx, patch, client.Apply, client.FieldOwner(controllerName(c.check)), client.ForceOwnership)
-	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil
-	}
-	return ctrl.Result{}, err
-}
-
-// stateOf returns the check's state, if Kueue asked for the check.
-func (c checkClient) stateOf(wl *kueue.Workload) kueue.CheckState {
-	for _, check := range wl.Status.AdmissionChecks {
-		if string(check.Name) == c.check {
-			return check.State
-		}
-	}
-	return ""
-}
-
-func hasCondition(wl *kueue.Workload, condition string) bool {
-	return meta.IsStatusConditionTrue(wl.Status.Conditions, condition)
-}
-
 // isOf tells whether the Workload belongs to the Job.
 func isOf(wl *kueue.Workload, job string) bool {
 	return len(wl.OwnerReferences) > 0 && wl.OwnerReferences[0].Name == job
+}
+
+// round tells a Workload's first reservation of quota from later ones. Without
+// the gate, which the demo can show too, Kueue counts no retries.
+type round struct {
+	first time.Time
+}
+
+func (r *round) isFirst(wl *kueue.Workload) bool {
+	reserved := meta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadQuotaReserved).LastTransitionTime.Time
+	if r.first.IsZero() {
+		r.first = reserved
+	}
+	return r.first.Equal(reserved)
 }
 
 // startControllers starts the controllers that live outside of Kueue: one for

@@ -18,57 +18,46 @@ package main
 
 import (
 	"context"
+	"sync"
 	"time"
 
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/controller/admissionchecks/external"
 )
 
 // budget is the external controller of the check "budget". Its answer about
 // the first job is slow: by then the job is evicted and waits. It asks for a
 // longer delay, once.
 type budget struct {
-	checkClient
-	evicted time.Time
-	asked   bool
+	writer *external.Writer
+	round  round
+	once   sync.Once
 }
 
 func setupBudget(mgr ctrl.Manager) error {
-	b := &budget{checkClient: checkClient{Client: mgr.GetClient(), check: script.Second.Check}}
-	if err := mgr.Add(activator(b.activate)); err != nil {
-		return err
-	}
-	return ctrl.NewControllerManagedBy(mgr).Named("budget").For(&kueue.Workload{}).Complete(b)
+	name := controllerName(script.Second.Check)
+	b := &budget{writer: &external.Writer{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), FieldManager: name}}
+	return external.Setup(mgr, external.Options{ControllerName: name, Decide: b.decide})
 }
 
-func (b *budget) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	wl := &kueue.Workload{}
-	if err := b.Get(ctx, req.NamespacedName, wl); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+func (b *budget) decide(ctx context.Context, wl *kueue.Workload, check external.Check) (external.Verdict, error) {
+	if !isOf(wl, script.Job) || !b.round.isFirst(wl) {
+		return external.Ready("paid for"), nil
 	}
-	state := b.stateOf(wl)
-	if isOf(wl, script.Job) && !b.asked {
-		if b.evicted.IsZero() {
-			if !hasCondition(wl, kueue.WorkloadEvicted) {
-				return ctrl.Result{}, nil
-			}
-			b.evicted = time.Now()
-		}
-		if left := budgetThinks - time.Since(b.evicted); left > 0 || state == "" {
-			return ctrl.Result{RequeueAfter: max(left, 50*time.Millisecond)}, nil
-		}
-		result, err := b.answer(ctx, wl, kueue.AdmissionCheckState{
-			State:               kueue.CheckStateRetry,
-			Message:             "the budget is spent for now",
-			RequeueAfterSeconds: ptr.To(int32(script.Second.Delay.Seconds())),
-		})
-		b.asked = err == nil && result.IsZero()
-		return result, err
+	b.once.Do(func() {
+		key := client.ObjectKeyFromObject(wl)
+		time.AfterFunc(capacityThinks+budgetThinks, func() { b.answer(ctx, key, check.State.Name) })
+	})
+	return external.Verdict{}, nil
+}
+
+func (b *budget) answer(ctx context.Context, key client.ObjectKey, check kueue.AdmissionCheckReference) {
+	err := b.writer.SetState(ctx, key, check, func(*kueue.Workload, kueue.AdmissionCheckState) external.Verdict {
+		return external.Retry(script.Second.Delay, "the budget is spent for now")
+	})
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "The answer was not written")
 	}
-	if !hasCondition(wl, kueue.WorkloadQuotaReserved) || state != kueue.CheckStatePending {
-		return ctrl.Result{}, nil
-	}
-	return b.answer(ctx, wl, kueue.AdmissionCheckState{State: kueue.CheckStateReady, Message: "paid for"})
 }

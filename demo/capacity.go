@@ -20,51 +20,32 @@ import (
 	"context"
 	"time"
 
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/controller/admissionchecks/external"
 )
 
 // capacity is the external controller of the check "capacity". It asks to
 // retry the first job later, once; it takes a moment to find that out.
 type capacity struct {
-	checkClient
+	round round
 	since time.Time
-	asked bool
 }
 
 func setupCapacity(mgr ctrl.Manager) error {
-	c := &capacity{checkClient: checkClient{Client: mgr.GetClient(), check: script.First.Check}}
-	if err := mgr.Add(activator(c.activate)); err != nil {
-		return err
-	}
-	return ctrl.NewControllerManagedBy(mgr).Named("capacity").For(&kueue.Workload{}).Complete(c)
+	c := &capacity{}
+	return external.Setup(mgr, external.Options{ControllerName: controllerName(script.First.Check), Decide: c.decide})
 }
 
-func (c *capacity) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	wl := &kueue.Workload{}
-	if err := c.Get(ctx, req.NamespacedName, wl); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+func (c *capacity) decide(_ context.Context, wl *kueue.Workload, _ external.Check) (external.Verdict, error) {
+	if !isOf(wl, script.Job) || !c.round.isFirst(wl) {
+		return external.Ready("there is room"), nil
 	}
-	if !hasCondition(wl, kueue.WorkloadQuotaReserved) || c.stateOf(wl) != kueue.CheckStatePending {
-		return ctrl.Result{}, nil
-	}
-	if c.asked || !isOf(wl, script.Job) {
-		return c.answer(ctx, wl, kueue.AdmissionCheckState{State: kueue.CheckStateReady, Message: "there is room"})
-	}
-
 	if c.since.IsZero() {
 		c.since = time.Now()
 	}
 	if left := capacityThinks - time.Since(c.since); left > 0 {
-		return ctrl.Result{RequeueAfter: left}, nil
+		return external.Verdict{AskAgain: left}, nil
 	}
-	result, err := c.answer(ctx, wl, kueue.AdmissionCheckState{
-		State:               kueue.CheckStateRetry,
-		Message:             "no room in the zone",
-		RequeueAfterSeconds: ptr.To(int32(script.First.Delay.Seconds())),
-	})
-	c.asked = err == nil && result.IsZero()
-	return result, err
+	return external.Retry(script.First.Delay, "no room in the zone"), nil
 }

@@ -64,6 +64,7 @@ require (
 	k8s.io/apiextensions-apiserver v0.34.1 // indirect
 	k8s.io/klog/v2 v2.130.1 // indirect
 	k8s.io/kube-openapi v0.0.0-20250910181357-589584f1c912 // indirect
+	kueue-acrequeueafter/controlplane v0.0.0
 	sigs.k8s.io/json v0.0.0-20241014173422-cfa47c3a1cc8 // indirect
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.3.0 // indirect
@@ -71,3 +72,5 @@ require (
 
 // The patched tree: "make tree" writes it.
 replace sigs.k8s.io/kueue => ../build/kueue
+
+replace kueue-acrequeueafter/controlplane => ../controlplane

@@ -33,6 +33,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	"kueue-acrequeueafter/controlplane"
 	"kueue-acrequeueafter/demo/timeline"
 )
 
@@ -44,8 +45,8 @@ const (
 )
 
 type options struct {
-	binDir, crds, webhooks, out string
-	gate, verbose               bool
+	binDir, treeDir, out string
+	gate, verbose        bool
 }
 
 func main() {
@@ -70,7 +71,7 @@ func run() int {
 	if ctx.Err() != nil {
 		fmt.Fprintln(os.Stderr, "interrupted")
 	}
-	if err != nil && (ctx.Err() == nil || errors.Is(err, errUnclean)) {
+	if err != nil && (ctx.Err() == nil || errors.Is(err, controlplane.ErrUnclean)) {
 		fmt.Fprintf(os.Stderr, "\n%s %v\n", d.palette.Bad("demo failed:"), err)
 	}
 	switch {
@@ -87,8 +88,7 @@ func parse(args []string) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
 	flags.StringVar(&o.binDir, "bin-dir", "../build/bin", "`directory` of etcd, kube-apiserver and manager")
-	flags.StringVar(&o.crds, "crds", "../build/kueue/config/components/crd/bases", "`directory` of Kueue's CRDs")
-	flags.StringVar(&o.webhooks, "webhooks", "../build/kueue/config/components/webhook", "`directory` of Kueue's webhook configurations")
+	flags.StringVar(&o.treeDir, "tree-dir", "../build/kueue", "`directory` of the patched tree, with Kueue's CRDs and webhooks")
 	flags.StringVar(&o.out, "out", "../build/demo", "`directory` for the picture, the logs and the versions of the Workloads")
 	flags.BoolVar(&o.gate, "gate", true, "the feature gate ACRequeueAfter; off, the demo shows that its checks fail")
 	flags.BoolVar(&o.verbose, "verbose", false, "show the manager's log as it runs")
@@ -126,26 +126,19 @@ func (d *demo) play(ctx context.Context) (history *timeline.History, err error) 
 		return nil, err
 	}
 	fmt.Println(d.palette.Bold("Starting"))
-	plane, err := d.startControlPlane(ctx)
-	if plane != nil {
-		defer func() { err = errors.Join(err, d.stopControlPlane(plane)) }()
-	}
+	plane, err := controlplane.Start(ctx, d.controlPlane())
 	if err != nil {
 		return nil, err
 	}
-	manager, err := d.startManager(ctx, plane)
-	if manager != nil {
-		defer func() { d.say("stopping the manager"); manager.stop() }()
-	}
-	if err != nil {
-		return nil, err
-	}
+	defer func() { err = errors.Join(err, plane.Stop()) }()
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {
-		if err := manager.wait(ctx); err != nil {
-			cancel(err)
+		select {
+		case <-plane.Manager.Exited():
+			cancel(plane.Died())
+		case <-ctx.Done():
 		}
 	}()
 	controllers, err := d.startControllers(ctx, cancel, plane.Config)
@@ -157,7 +150,7 @@ func (d *demo) play(ctx context.Context) (history *timeline.History, err error) 
 	if history, err = d.scenario(ctx, plane.Config); err != nil {
 		return history, causeOf(ctx, err)
 	}
-	d.metrics, err = d.scrape(ctx, plane.Config, manager.metrics)
+	d.metrics, err = d.scrape(ctx, plane.Config, plane.Metrics)
 	return history, causeOf(ctx, err)
 }
 
@@ -171,16 +164,8 @@ func causeOf(ctx context.Context, err error) error {
 
 // prepare says what is missing before anything is started.
 func (d *demo) prepare() error {
-	for _, name := range []string{"etcd", "kube-apiserver", "manager"} {
-		path := filepath.Join(d.binDir, name)
-		if info, err := os.Stat(path); err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
-			return fmt.Errorf("%s is not there, or not a program: run `make build envtest`", path)
-		}
-	}
-	for _, path := range []string{d.crds, d.webhooks} {
-		if _, err := os.Stat(path); err != nil {
-			return fmt.Errorf("%s is not there: run `make tree`", path)
-		}
+	if err := d.controlPlane().Check(); err != nil {
+		return err
 	}
 	if err := os.MkdirAll(d.out, 0o755); err != nil {
 		return err
@@ -191,6 +176,14 @@ func (d *demo) prepare() error {
 	}
 	ctrl.SetLogger(zap.New(zap.WriteTo(log), zap.UseDevMode(true)))
 	return nil
+}
+
+func (d *demo) controlPlane() controlplane.Options {
+	o := controlplane.Options{BinDir: d.binDir, TreeDir: d.treeDir, Out: d.out, Gate: d.gate, Say: d.say}
+	if d.verbose {
+		o.ManagerLog = os.Stderr
+	}
+	return o
 }
 
 // judge draws the picture and holds the history against the promises.

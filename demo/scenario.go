@@ -34,7 +34,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/controller/constants"
 
@@ -67,13 +66,6 @@ func newScheme() *runtime.Scheme {
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(kueue.AddToScheme(scheme))
 	return scheme
-}
-
-// activator runs activate as soon as the AdmissionCheck is there.
-func activator(activate func(context.Context) error) manager.RunnableFunc {
-	return func(ctx context.Context) error {
-		return eventually(ctx, "activate the check", func() error { return activate(ctx) })
-	}
 }
 
 // scenario sets up the queue, creates the Jobs and watches until all is done.

@@ -251,7 +251,8 @@ func (p RetryPlan) DeadlineOf(check kueue.AdmissionCheckState) time.Time {
 	if check.RequeueAfterSeconds == nil {
 		return p.EvictedAt
 	}
-	return later(check.LastTransitionTime.Time, p.EvictedAt).Add(time.Duration(*check.RequeueAfterSeconds) * time.Second)
+	start := later(check.LastTransitionTime.Time, p.EvictedAt)
+	return start.Add(time.Duration(*check.RequeueAfterSeconds) * time.Second)
 }
 
 // NewDelays returns the checks whose delays wl is about to begin to observe: all

@@ -48,8 +48,8 @@ var All = []Mutant{
 	{
 		// As upstream resets them, so that a retry is forgotten with its delay.
 		Name: "reset-at-eviction", File: decision,
-		Old: `case evictedByCheck || check.State == kueue.CheckStateRetry:`,
-		New: `case !mutant("reset-at-eviction") && (evictedByCheck || check.State == kueue.CheckStateRetry):`,
+		Old: `case !deactivated && (evictedByCheck || check.State == kueue.CheckStateRetry):`,
+		New: `case !mutant("reset-at-eviction") && !deactivated && (evictedByCheck || check.State == kueue.CheckStateRetry):`,
 	},
 	{
 		// The stuck state of the KEP.
@@ -76,8 +76,8 @@ var All = []Mutant{
 	{
 		// For controllers that send old transition times again.
 		Name: "deadline-from-the-transition-alone", File: decision,
-		Old: `start := later(check.LastTransitionTime.Time, evictedAt)`,
-		New: "start := later(check.LastTransitionTime.Time, evictedAt)\nif mutant(\"deadline-from-the-transition-alone\") {\nstart = check.LastTransitionTime.Time\n}",
+		Old: `start := later(check.LastTransitionTime.Time, p.EvictedAt)`,
+		New: "start := later(check.LastTransitionTime.Time, p.EvictedAt)\nif mutant(\"deadline-from-the-transition-alone\") {\nstart = check.LastTransitionTime.Time\n}",
 	},
 	{
 		// As the later releases of upstream do.

@@ -14,16 +14,18 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-package main
+package controlplane
 
 import (
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
-func TestPrepare(t *testing.T) {
+func TestCheck(t *testing.T) {
+	const crds, webhooks = "tree/config/components/crd/bases", "tree/config/components/webhook"
 	cases := map[string]struct {
 		missing string
 		want    string
@@ -32,17 +34,17 @@ func TestPrepare(t *testing.T) {
 		"no etcd":        {missing: "bin/etcd", want: "run `make build envtest`"},
 		"no API server":  {missing: "bin/kube-apiserver", want: "run `make build envtest`"},
 		"no manager":     {missing: "bin/manager", want: "run `make build envtest`"},
-		"no CRDs":        {missing: "crds", want: "run `make tree`"},
-		"no webhooks":    {missing: "webhooks", want: "run `make tree`"},
+		"no CRDs":        {missing: crds, want: "run `make tree`"},
+		"no webhooks":    {missing: webhooks, want: "run `make tree`"},
 		"not executable": {missing: "x", want: "run `make build envtest`"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			in := func(path string) string { return filepath.Join(dir, path) }
-			for _, path := range []string{"bin", "crds", "webhooks"} {
+			for _, path := range []string{"bin", crds, webhooks} {
 				if path != tc.missing {
-					if err := os.Mkdir(in(path), 0o755); err != nil {
+					if err := os.MkdirAll(in(path), 0o755); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -58,8 +60,7 @@ func TestPrepare(t *testing.T) {
 					}
 				}
 			}
-			d := &demo{options: options{binDir: in("bin"), crds: in("crds"), webhooks: in("webhooks"), out: in("out")}}
-			err := d.prepare()
+			err := Options{BinDir: in("bin"), TreeDir: in("tree")}.Check()
 			if tc.want == "" {
 				if err != nil {
 					t.Errorf("unexpected error: %v", err)
@@ -73,14 +74,40 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
-func TestTail(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "log")
-	if err := os.WriteFile(path, []byte("one\ntwo\nthree\n"), 0o600); err != nil {
+// A process ends with what it started itself, and its log holds all of it.
+func TestProcess(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "log")
+	var copied strings.Builder
+	p, err := StartProcess(ProcessOptions{Log: log, Copy: &copied, Env: []string{"WORD=three"}}, "/bin/sh", "-c",
+		`echo one; echo two; sleep 1000 & echo $WORD; wait`)
+	if err != nil {
 		t.Fatal(err)
 	}
-	for n, want := range map[int]string{2: "two\nthree", 9: "one\ntwo\nthree"} {
-		if got := tail(path, n); got != want {
-			t.Errorf("tail(%d) = %q, want %q", n, got, want)
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(p.Tail(1), "three"); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the process has not printed its last line: %s", p.Tail(9))
 		}
+	}
+	select {
+	case <-p.Exited():
+		t.Error("the process has ended before it was stopped")
+	default:
+	}
+	p.Stop()
+	<-p.Exited()
+	for n, want := range map[int]string{2: "two\nthree", 9: "one\ntwo\nthree"} {
+		if got := p.Tail(n); got != "the end of "+log+":\n"+want {
+			t.Errorf("Tail(%d) = %q, want %q at its end", n, got, want)
+		}
+	}
+	if copied.String() != "one\ntwo\nthree\n" {
+		t.Errorf("copied %q", copied.String())
+	}
+}
+
+func TestStartProcessThatIsNotThere(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := StartProcess(ProcessOptions{Log: filepath.Join(dir, "log")}, filepath.Join(dir, "program")); err == nil {
+		t.Error("no error")
 	}
 }

@@ -1,5 +1,3 @@
-//go:build !linux
-
 /*
 Copyright The Kubernetes Authors.
 
@@ -16,10 +14,10 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-package main
+package controlplane
 
 import "syscall"
 
 func ownGroup() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true}
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

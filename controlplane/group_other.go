@@ -1,3 +1,5 @@
+//go:build !linux
+
 /*
 Copyright The Kubernetes Authors.
 
@@ -14,10 +16,10 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-package main
+package controlplane
 
 import "syscall"
 
 func ownGroup() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	return &syscall.SysProcAttr{Setpgid: true}
 }

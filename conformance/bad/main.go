@@ -1,0 +1,296 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Command bad is the controller of an admission check, for the conformance
+// test to be tested on. It is a good one unless a fault is switched on.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+)
+
+// faults are what can be switched on.
+var faults = map[string]string{
+	"never-active":         "does not set the Active condition",
+	"invalid":              "asks for a negative delay",
+	"answers-once":         "remembers which workloads it has answered, and does not answer them again",
+	"answers-early":        "does not look at QuotaReserved",
+	"writes-while-evicted": "writes Retry with a fresh time in each reconciliation, evicted or not",
+	"old-time":             "copies the entry that is there, with its lastTransitionTime",
+	"loses-retry-count":    "updates the status with an entry that has no retryCount",
+	"counts-itself":        "applies retryCount",
+	"blind-patch":          "merge patches the whole list as it was read, without the resource version",
+	"blind-status":         "merge patches the whole status as it was read, without the resource version",
+	"no-version":           "applies without the resource version",
+	"same-answer":          "after a conflict reads again, but writes the answer that it had",
+	"gives-up":             "does not try again after a conflict",
+	"wakes-the-dead":       "does not look at spec.active and Finished",
+	"creates-entry":        "answers where its entry is missing",
+	"forgets":              "leaves alone the workloads that it finds when it is started",
+}
+
+func main() {
+	var check, namespace, fault string
+	flag.StringVar(&check, "check", "", "`name` of the AdmissionCheck")
+	flag.StringVar(&namespace, "namespace", "", "`namespace` of the workloads, and of the ConfigMap with the check's name that says what to answer")
+	flag.StringVar(&fault, "fault", "", "what it is to do wrong: "+strings.Join(slices.Sorted(maps.Keys(faults)), ", "))
+	flag.Parse()
+	if _, known := faults[fault]; fault != "" && !known {
+		fmt.Fprintf(os.Stderr, "unknown fault %q\n", fault)
+		os.Exit(2)
+	}
+	ctrl.SetLogger(zap.New())
+	if err := run(check, namespace, fault); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(check, namespace, fault string) error {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(kueue.AddToScheme(scheme))
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return err
+	}
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:  scheme,
+		Metrics: metricsserver.Options{BindAddress: "0"},
+		Cache:   cache.Options{ByObject: map[client.Object]cache.ByObject{&kueue.Workload{}: {Namespaces: map[string]cache.Config{namespace: {}}}}},
+		// The ConfigMap is read as it is.
+		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.ConfigMap{}}}},
+	})
+	if err != nil {
+		return err
+	}
+	r := &reconciler{
+		Client: mgr.GetClient(), direct: mgr.GetAPIReader(),
+		check: check, namespace: namespace, fault: fault,
+		answered: map[string]bool{},
+	}
+	if err := ctrl.NewControllerManagedBy(mgr).Named("workload").
+		For(&kueue.Workload{}, builder.WithPredicates(predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return !r.has("forgets") }})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 2}).Complete(r); err != nil {
+		return err
+	}
+	if err := mgr.Add(activator(r.activate)); err != nil {
+		return err
+	}
+	return mgr.Start(ctrl.SetupSignalHandler())
+}
+
+type activator func(context.Context) error
+
+func (a activator) Start(ctx context.Context) error { return a(ctx) }
+
+type reconciler struct {
+	client.Client
+	direct                  client.Reader
+	check, namespace, fault string
+	answered                map[string]bool
+}
+
+// has returns true if the fault is switched on.
+func (r *reconciler) has(fault string) bool {
+	if _, known := faults[fault]; !known {
+		panic(fault)
+	}
+	return r.fault == fault
+}
+
+func (r *reconciler) owner() client.FieldOwner { return client.FieldOwner("bad-" + r.check) }
+
+func (r *reconciler) activate(ctx context.Context) error {
+	if r.has("never-active") {
+		return nil
+	}
+	return r.Status().Patch(ctx, &kueue.AdmissionCheck{
+		TypeMeta:   metav1.TypeMeta{APIVersion: kueue.GroupVersion.String(), Kind: "AdmissionCheck"},
+		ObjectMeta: metav1.ObjectMeta{Name: r.check},
+		Status: kueue.AdmissionCheckStatus{Conditions: []metav1.Condition{{
+			Type: kueue.AdmissionCheckActive, Status: metav1.ConditionTrue, Reason: "Active", Message: "At work", LastTransitionTime: metav1.Now(),
+		}}},
+	}, client.Apply, r.owner(), client.ForceOwnership)
+}
+
+func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	wl := &kueue.Workload{}
+	if err := r.Get(ctx, req.NamespacedName, wl); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !r.isAsked(wl) {
+		return ctrl.Result{}, nil
+	}
+	answer, err := r.decide(ctx, wl)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	err = r.write(ctx, wl, answer)
+	if r.has("gives-up") && apierrors.IsConflict(err) {
+		r.answered[string(wl.UID)] = true
+		return ctrl.Result{}, nil
+	}
+	if r.has("answers-once") && err == nil {
+		r.answered[string(wl.UID)] = true
+	}
+	return ctrl.Result{}, client.IgnoreNotFound(err)
+}
+
+// isAsked returns true if it is the turn of the check.
+func (r *reconciler) isAsked(wl *kueue.Workload) bool {
+	is := func(condition string) bool { return apimeta.IsStatusConditionTrue(wl.Status.Conditions, condition) }
+	own := r.entry(wl)
+	switch {
+	case r.has("answers-once") && r.answered[string(wl.UID)], r.has("gives-up") && r.answered[string(wl.UID)]:
+		return false
+	case own == nil:
+		return r.has("creates-entry") && is(kueue.WorkloadQuotaReserved)
+	case r.has("wakes-the-dead"):
+		if !ptr.Deref(wl.Spec.Active, true) {
+			return own.State == kueue.CheckStatePending
+		}
+	case !ptr.Deref(wl.Spec.Active, true) || is(kueue.WorkloadFinished):
+		return false
+	}
+	if r.has("writes-while-evicted") && own.State == kueue.CheckStateRetry {
+		return true
+	}
+	if r.has("answers-early") {
+		return own.State == kueue.CheckStatePending
+	}
+	return own.State == kueue.CheckStatePending && is(kueue.WorkloadQuotaReserved) && !is(kueue.WorkloadEvicted)
+}
+
+// decide returns the answer that the ConfigMap has.
+func (r *reconciler) decide(ctx context.Context, wl *kueue.Workload) (kueue.AdmissionCheckState, error) {
+	config := &corev1.ConfigMap{}
+	if err := r.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: r.check}, config); err != nil {
+		return kueue.AdmissionCheckState{}, err
+	}
+	answer := kueue.AdmissionCheckState{
+		Name:               kueue.AdmissionCheckReference(r.check),
+		State:              kueue.CheckState(config.Data["answer"]),
+		LastTransitionTime: metav1.Now(),
+		Message:            "as the ConfigMap says",
+	}
+	if answer.State == kueue.CheckStateRetry {
+		delay, err := strconv.ParseInt(config.Data["delay"], 10, 32)
+		if err != nil {
+			return answer, err
+		}
+		answer.RequeueAfterSeconds = ptr.To(int32(delay))
+	}
+	if own := r.entry(wl); own != nil {
+		if r.has("old-time") {
+			answer.LastTransitionTime = own.LastTransitionTime
+		}
+		if r.has("counts-itself") {
+			answer.RetryCount = ptr.To(ptr.Deref(own.RetryCount, 0) + 1)
+		}
+	}
+	if r.has("invalid") {
+		answer.RequeueAfterSeconds = ptr.To[int32](-1)
+	}
+	return answer, nil
+}
+
+func (r *reconciler) write(ctx context.Context, wl *kueue.Workload, answer kueue.AdmissionCheckState) error {
+	switch {
+	case r.has("loses-retry-count"):
+		wl = wl.DeepCopy()
+		*r.entry(wl) = answer
+		return r.Status().Update(ctx, wl, r.owner())
+	case r.has("blind-patch"), r.has("blind-status"):
+		status := wl.Status.DeepCopy()
+		if r.has("blind-patch") {
+			status = &kueue.WorkloadStatus{AdmissionChecks: status.AdmissionChecks}
+		}
+		for i := range status.AdmissionChecks {
+			if own := &status.AdmissionChecks[i]; own.Name == answer.Name {
+				answer.RetryCount = own.RetryCount
+				*own = answer
+			}
+		}
+		data, err := json.Marshal(map[string]any{"status": status})
+		if err != nil {
+			return err
+		}
+		return r.Status().Patch(ctx, wl.DeepCopy(), client.RawPatch(client.Merge.Type(), data), r.owner())
+	case r.has("no-version"):
+		return r.apply(ctx, wl, answer, "")
+	case r.has("same-answer"):
+		version := wl.ResourceVersion
+		return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+			err := r.apply(ctx, wl, answer, version)
+			if apierrors.IsConflict(err) {
+				fresh := &kueue.Workload{}
+				if err := r.direct.Get(ctx, client.ObjectKeyFromObject(wl), fresh); err != nil {
+					return err
+				}
+				version = fresh.ResourceVersion
+			}
+			return err
+		})
+	default:
+		return r.apply(ctx, wl, answer, wl.ResourceVersion)
+	}
+}
+
+func (r *reconciler) apply(ctx context.Context, wl *kueue.Workload, answer kueue.AdmissionCheckState, version string) error {
+	return r.Status().Patch(ctx, &kueue.Workload{
+		TypeMeta:   metav1.TypeMeta{APIVersion: kueue.GroupVersion.String(), Kind: "Workload"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: wl.Namespace, Name: wl.Name, ResourceVersion: version},
+		Status:     kueue.WorkloadStatus{AdmissionChecks: []kueue.AdmissionCheckState{answer}},
+	}, client.Apply, r.owner(), client.ForceOwnership)
+}
+
+func (r *reconciler) entry(wl *kueue.Workload) *kueue.AdmissionCheckState {
+	for i := range wl.Status.AdmissionChecks {
+		if string(wl.Status.AdmissionChecks[i].Name) == r.check {
+			return &wl.Status.AdmissionChecks[i]
+		}
+	}
+	return nil
+}

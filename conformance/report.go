@@ -1,0 +1,102 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package conformance
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// guide is where authors find more.
+const guide = "docs/authors.md"
+
+// atMost is how many findings of a rule are shown.
+const atMost = 3
+
+// Report is the outcome of a run.
+type Report struct {
+	Check    string
+	Findings []Finding
+	// Untried tells, by rule, why it was not tried.
+	Untried map[Rule]string
+	// Notes say what else was seen.
+	Notes []string
+}
+
+// Faults returns the rules against which there are faults, in order.
+func (r *Report) Faults() []Rule {
+	var rules []Rule
+	for _, text := range ruleTexts {
+		if slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Rule == text.rule && f.Severity == Fault }) {
+			rules = append(rules, text.rule)
+		}
+	}
+	return rules
+}
+
+// Print writes the report in plain words.
+func (r *Report) Print(out io.Writer) {
+	fmt.Fprintf(out, "\nThe controller of the check %q ...\n\n", r.Check)
+	for _, text := range ruleTexts {
+		var found []Finding
+		for _, f := range r.Findings {
+			if f.Rule == text.rule {
+				found = append(found, f)
+			}
+		}
+		mark := "ok"
+		switch why, untried := r.Untried[text.rule]; {
+		case slices.ContainsFunc(found, func(f Finding) bool { return f.Severity == Fault }):
+			mark = string(Fault)
+		case len(found) > 0:
+			mark = string(Warning)
+		case untried:
+			fmt.Fprintf(out, "  %-8s %-14s ... %s\n           Not tried: %s\n", "-", text.rule, text.must, why)
+			continue
+		}
+		fmt.Fprintf(out, "  %-8s %-14s ... %s\n", mark, text.rule, text.must)
+		for i, f := range found {
+			if i == atMost {
+				fmt.Fprintf(out, "           (and %d more)\n", len(found)-atMost)
+				break
+			}
+			saw := f.Saw
+			if f.Workload != "" {
+				saw += " (Workload " + f.Workload + ")"
+			}
+			fmt.Fprintf(out, "           Seen: %s\n", saw)
+		}
+		if len(found) > 0 {
+			fmt.Fprintf(out, "           So: %s\n           Instead: %s\n", text.then, text.instead)
+		}
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintf(out, "\n  Note: %s\n", note)
+	}
+	switch faults := r.Faults(); len(faults) {
+	case 0:
+		fmt.Fprintf(out, "\nNo faults.\n")
+	default:
+		names := make([]string, len(faults))
+		for i, rule := range faults {
+			names[i] = string(rule)
+		}
+		fmt.Fprintf(out, "\nFaults against these rules: %s. See %s.\n", strings.Join(names, ", "), guide)
+	}
+}

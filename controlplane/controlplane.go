@@ -1,0 +1,320 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package controlplane starts a control plane with the patched Kueue, for the
+// demo and for tests: etcd, kube-apiserver, and the manager as a process. There
+// are no nodes and no Job controller.
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+)
+
+// ErrUnclean says that something may have been left running.
+var ErrUnclean = errors.New("the control plane did not stop cleanly")
+
+// Options say what to start. All directories are required.
+type Options struct {
+	// BinDir is the directory of etcd, kube-apiserver and manager.
+	BinDir string
+	// TreeDir is the directory of the patched tree, with Kueue's CRDs and webhooks.
+	TreeDir string
+	// Out is the directory for the logs and the manager's configuration.
+	Out string
+	// Gate is the feature gate ACRequeueAfter.
+	Gate bool
+	// QPS limits the requests of the manager in a second; the burst is twice that.
+	// Zero: 50.
+	QPS int
+	// Say, if set, is told of each step.
+	Say func(format string, args ...any)
+	// ManagerLog, if set, gets the manager's log too.
+	ManagerLog io.Writer
+}
+
+// ControlPlane is a control plane that runs.
+type ControlPlane struct {
+	// Config is for an administrator.
+	Config *rest.Config
+	// Kubeconfig is the path of a file for the same. It goes with the control plane.
+	Kubeconfig string
+	// Metrics is the address of the manager's metrics, which are served by HTTPS to
+	// those who have a token that allows it.
+	Metrics string
+	// Manager is Kueue's.
+	Manager *Process
+
+	options Options
+	env     *envtest.Environment
+	users   sync.Mutex
+}
+
+// managerConfig is the manager's configuration. Its own handling of certificates
+// stays on, since without it the manager asks for a certificate below /etc; it
+// finds those of envtest in place and leaves them alone.
+const managerConfig = `apiVersion: config.kueue.x-k8s.io/v1beta1
+kind: Configuration
+namespace: kueue-system
+health:
+  healthProbeBindAddress: %s
+metrics:
+  bindAddress: %s
+webhook:
+  host: %q
+  port: %d
+  certDir: %q
+leaderElection:
+  leaderElect: false
+internalCertManagement:
+  enable: true
+clientConnection:
+  qps: %d
+  burst: %d
+integrations:
+  frameworks:
+  - batch/job
+`
+
+// Check returns an error that says what to run if something is missing.
+func (o Options) Check() error {
+	for _, name := range []string{"etcd", "kube-apiserver", "manager"} {
+		path := filepath.Join(o.BinDir, name)
+		if info, err := os.Stat(path); err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
+			return fmt.Errorf("%s is not there, or not a program: run `make build envtest`", path)
+		}
+	}
+	for _, path := range []string{o.crds(), o.webhooks()} {
+		if _, err := os.Stat(path); err != nil {
+			return fmt.Errorf("%s is not there: run `make tree`", path)
+		}
+	}
+	return nil
+}
+
+func (o Options) crds() string     { return filepath.Join(o.TreeDir, "config/components/crd/bases") }
+func (o Options) webhooks() string { return filepath.Join(o.TreeDir, "config/components/webhook") }
+
+// Start returns when the manager is ready. Beside an error nothing is left running.
+func Start(ctx context.Context, options Options) (*ControlPlane, error) {
+	if err := options.Check(); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(options.Out, 0o755); err != nil {
+		return nil, err
+	}
+	if options.Say == nil {
+		options.Say = func(string, ...any) {}
+	}
+	if options.QPS == 0 {
+		options.QPS = 50
+	}
+	c := &ControlPlane{options: options}
+	if err := c.startServers(ctx); err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	if err := c.startManager(ctx); err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	return c, nil
+}
+
+// startServers starts etcd and kube-apiserver, and installs Kueue's CRDs and
+// webhook configurations.
+func (c *ControlPlane) startServers(ctx context.Context) error {
+	c.options.Say("etcd and kube-apiserver start, with Kueue's CRDs and webhooks ...")
+	// The options decide, whatever the surroundings say.
+	for _, name := range []string{"KUBEBUILDER_ASSETS", "TEST_ASSET_ETCD", "TEST_ASSET_KUBE_APISERVER"} {
+		os.Unsetenv(name)
+	}
+	c.env = &envtest.Environment{
+		UseExistingCluster:    ptr.To(false),
+		BinaryAssetsDirectory: c.options.BinDir,
+		CRDDirectoryPaths:     []string{c.options.crds()},
+		ErrorIfCRDPathMissing: true,
+		WebhookInstallOptions: envtest.WebhookInstallOptions{Paths: []string{c.options.webhooks()}},
+	}
+	etcdLog, err := os.Create(filepath.Join(c.options.Out, "etcd.log"))
+	if err != nil {
+		return err
+	}
+	defer etcdLog.Close()
+	serverLog, err := os.Create(filepath.Join(c.options.Out, "kube-apiserver.log"))
+	if err != nil {
+		return err
+	}
+	defer serverLog.Close()
+	// The processes get the files themselves, and keep them.
+	c.env.ControlPlane.Etcd = &envtest.Etcd{Out: etcdLog, Err: etcdLog}
+	server := c.env.ControlPlane.GetAPIServer()
+	server.Out, server.Err = serverLog, serverLog
+
+	// envtest knows no context: an interrupt waits until it is through, so that
+	// what it started can be stopped.
+	done := make(chan error, 1)
+	go func() {
+		_, err := c.env.Start()
+		done <- err
+	}()
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		c.options.Say("interrupted: stopping as soon as the control plane is far enough to be stopped ...")
+		<-done
+		return ctx.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("the control plane did not start: %w\nsee %s and %s", err, etcdLog.Name(), serverLog.Name())
+	}
+	c.Config = c.env.Config
+	c.Kubeconfig = filepath.Join(c.env.WebhookInstallOptions.LocalServingCertDir, "kubeconfig")
+	if err := os.WriteFile(c.Kubeconfig, c.env.KubeConfig, 0o600); err != nil {
+		return err
+	}
+	c.options.Say("kube-apiserver is up at %s with %d CRDs and %d webhooks", strings.TrimSuffix(c.Config.Host, "/"), len(c.env.CRDs), c.countWebhooks())
+	return nil
+}
+
+func (c *ControlPlane) countWebhooks() int {
+	n := 0
+	for _, configuration := range c.env.WebhookInstallOptions.MutatingWebhooks {
+		n += len(configuration.Webhooks)
+	}
+	for _, configuration := range c.env.WebhookInstallOptions.ValidatingWebhooks {
+		n += len(configuration.Webhooks)
+	}
+	return n
+}
+
+func (c *ControlPlane) startManager(ctx context.Context) error {
+	c.options.Say("the manager starts, ACRequeueAfter=%t ...", c.options.Gate)
+	// The Secret and its namespace come with Kueue's manifests.
+	kube, err := client.New(c.Config, client.Options{})
+	if err != nil {
+		return err
+	}
+	for _, obj := range []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kueue-system"}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kueue-system", Name: "kueue-webhook-server-cert"}},
+	} {
+		if err := kube.Create(ctx, obj); err != nil {
+			return err
+		}
+	}
+
+	health, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	if c.Metrics, err = freeAddress(); err != nil {
+		return err
+	}
+	hooks := c.env.WebhookInstallOptions
+	config := fmt.Appendf(nil, managerConfig, health, c.Metrics,
+		hooks.LocalServingHost, hooks.LocalServingPort, hooks.LocalServingCertDir, c.options.QPS, 2*c.options.QPS)
+	configFile := filepath.Join(c.options.Out, "manager.yaml")
+	if err := os.WriteFile(configFile, config, 0o644); err != nil {
+		return err
+	}
+	logFile := filepath.Join(c.options.Out, "manager.log")
+	if err := os.Remove(logFile); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	c.Manager, err = StartProcess(ProcessOptions{Log: logFile, Copy: c.options.ManagerLog}, filepath.Join(c.options.BinDir, "manager"),
+		"--config="+configFile, "--kubeconfig="+c.Kubeconfig, "--zap-log-level=3",
+		fmt.Sprintf("--feature-gates=ACRequeueAfter=%t,VisibilityOnDemand=false", c.options.Gate))
+	if err != nil {
+		return fmt.Errorf("the manager did not start: %w", err)
+	}
+	if err := c.waitReady(ctx, "http://"+health+"/readyz"); err != nil {
+		return err
+	}
+	c.options.Say("the manager is ready (process %d)", c.Manager.cmd.Process.Pid)
+	return nil
+}
+
+func (c *ControlPlane) waitReady(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		if response, err := http.Get(url); err == nil {
+			response.Body.Close()
+			if response.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-c.Manager.Exited():
+			return c.Died()
+		case <-ctx.Done():
+			return fmt.Errorf("the manager did not get ready: %w\n%s", ctx.Err(), c.Manager.Tail(15))
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// Died returns the error of a manager that has exited, with the end of its log.
+func (c *ControlPlane) Died() error {
+	return fmt.Errorf("the manager ended: %v\n%s", c.Manager.err, c.Manager.Tail(15))
+}
+
+// AddUser adds a user with a client certificate. It may be called at any time.
+func (c *ControlPlane) AddUser(user envtest.User) (*envtest.AuthenticatedUser, error) {
+	c.users.Lock()
+	defer c.users.Unlock()
+	return c.env.AddUser(user, nil)
+}
+
+// Stop stops all that was started. The error is ErrUnclean if something may still run.
+func (c *ControlPlane) Stop() error {
+	if c.Manager != nil {
+		c.options.Say("stopping the manager")
+		c.Manager.Stop()
+	}
+	if c.env == nil {
+		return nil
+	}
+	c.options.Say("stopping the control plane")
+	if err := c.env.Stop(); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnclean, err)
+	}
+	return nil
+}
+
+func freeAddress() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer listener.Close()
+	return listener.Addr().String(), nil
+}
