@@ -15,16 +15,20 @@ TREE_DIR = $(abspath $(TREE))
 export GOFLAGS := -trimpath -buildvcs=false
 export GOWORK := off
 
-# Raise RELEASE with each release on the same base.
+# Raise RELEASE with each release on the same base. Only a commit that has the
+# tag $(RELEASE_VERSION) has that version; another one has the commit behind it.
+# After a dot, because image tags and labels take no "+".
 BASE_VERSION := v0.14.8
 RELEASE := 1
-COMMIT = $(shell git rev-parse --verify --quiet HEAD || echo unknown)
-SHORT_COMMIT = $(shell git rev-parse --verify --quiet --short=12 HEAD || echo unknown)
-DIRTY = $(shell git diff --quiet HEAD -- 2>/dev/null || test $(COMMIT) = unknown || echo .dirty)
-VERSION = $(BASE_VERSION)-acrequeueafter.$(RELEASE)+$(SHORT_COMMIT)$(DIRTY)
+RELEASE_VERSION := $(BASE_VERSION)-acrequeueafter.$(RELEASE)
+COMMIT := $(shell git rev-parse --verify --quiet HEAD || echo unknown)
+DIRTY := $(shell git diff --quiet HEAD -- 2>/dev/null || test $(COMMIT) = unknown || echo .dirty)
+TAGGED := $(if $(DIRTY),,$(shell git tag --points-at HEAD --list $(RELEASE_VERSION) 2>/dev/null))
+VERSION := $(RELEASE_VERSION)$(if $(TAGGED),,.g$(shell git rev-parse --verify --quiet --short=12 HEAD || echo unknown)$(DIRTY))
 # The date of the commit, not of the build: the same commit gives the same bytes.
-BUILD_DATE = $(shell TZ=UTC0 git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null || echo unknown)
+BUILD_DATE := $(shell TZ=UTC0 git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null || echo unknown)
 VERSION_PKG := sigs.k8s.io/kueue/pkg/version
+MANAGER_LDFLAGS := -s -w -X $(VERSION_PKG).GitVersion=$(VERSION) -X $(VERSION_PKG).GitCommit=$(COMMIT) -X $(VERSION_PKG).BuildDate=$(BUILD_DATE)
 
 KUBE_VERSION := 1.34.1
 KUBE_LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=v1.34.1 -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=34
@@ -50,7 +54,9 @@ INTEGRATION_TARGET ?= $(addprefix ./test/integration/singlecluster/,$(INTEGRATIO
 # Each process has a control plane of its own; the specs mostly wait.
 INTEGRATION_PROCS ?= 3
 GINKGO_ARGS ?=
-GATE ?= true
+# In the demo, the cluster, the manifests and the chart: on or off.
+GATE ?= on
+GATE_VALUE = $(patsubst on,true,$(patsubst off,false,$(GATE)))
 
 PATCHSET := go run ./tools/patchset --tree $(TREE)
 FORCE_FLAG = $(if $(FORCE),--force)
@@ -65,7 +71,7 @@ help: ## Show this list.
 
 .PHONY: need-tools
 need-tools:
-	@for tool in go git; do command -v $$tool >/dev/null || { echo "error: $$tool is not installed, or not in PATH: install it (go 1.25 or later, git 2.31 or later) and run make again" >&2; exit 1; }; done
+	@for tool in go git; do command -v $$tool >/dev/null || { echo "error: $$tool is not installed, or not in PATH: install it (go 1.26 or later, git 2.31 or later) and run make again" >&2; exit 1; }; done
 
 ##@ The patch set
 
@@ -102,7 +108,7 @@ fresh-tree: $(if $(AS_IS),need-tools,tree)
 .PHONY: build
 build: fresh-tree ## Build build/bin/manager from the patched tree.
 	$(call say,building build/bin/manager $(VERSION) (about 4 minutes when nothing is cached))
-	@cd $(TREE_DIR) && CGO_ENABLED=0 go build -ldflags "-s -w -X $(VERSION_PKG).GitVersion=$(VERSION) -X $(VERSION_PKG).GitCommit=$(COMMIT) -X $(VERSION_PKG).BuildDate=$(BUILD_DATE)" -o $(BIN)/manager ./cmd/kueue
+	@cd $(TREE_DIR) && CGO_ENABLED=0 go build -ldflags "$(MANAGER_LDFLAGS)" -o $(BIN)/manager ./cmd/kueue
 
 .PHONY: examples
 examples: fresh-tree ## Build the three check controllers of examples/ into build/bin.
@@ -133,7 +139,7 @@ $(BIN)/kubectl: tools/kube-apiserver/go.mod tools/kube-apiserver/go.sum
 ##@ Testing
 
 # Directories of ours that are Go modules with code of their own.
-OUR_MODULES = . $(patsubst %/go.mod,%,$(wildcard conformance/go.mod controlplane/go.mod demo/go.mod docs/go.mod simulation/go.mod examples/go.mod examples/*/go.mod))
+OUR_MODULES = . $(patsubst %/go.mod,%,$(wildcard conformance/go.mod controlplane/go.mod demo/go.mod docs/go.mod simulation/go.mod tools/release/go.mod examples/go.mod examples/*/go.mod))
 
 .PHONY: test
 test: verify lint test-unit test-simulation test-examples test-conformance test-observability test-docs ## Run verify, lint, all unit tests, the simulation, the examples, the conformance test, the alerts and the documentation.
@@ -167,7 +173,7 @@ test-unit: fresh-tree ## Run upstream's and our unit tests of the touched packag
 	go test $(GATE_ON_TESTFLAGS) $$packages
 	@for module in $(filter-out conformance simulation docs,$(OUR_MODULES)); do \
 		echo "==> tests of our module in $$module"; \
-		(cd $$module && go test ./...); \
+		(cd $$module && PATCHED_TREE=$(TREE_DIR) go test ./...); \
 	done
 
 .PHONY: test-observability
@@ -297,16 +303,74 @@ test-examples: build envtest examples ## Try the examples on a real API server, 
 	@cd examples && EXAMPLES_BIN=$(BIN) go test -count=1 -run TestExamples .
 
 .PHONY: cluster
-cluster: build envtest examples ## Start a control plane with the patched Kueue to try things on (GATE=false: without the feature).
-	@exec $(BIN)/cluster --gate=$(GATE) --bin-dir build/bin --out build/cluster --tree-dir $(TREE)
+cluster: build envtest examples ## Start a control plane with the patched Kueue to try things on (GATE=off: without the feature).
+	@exec $(BIN)/cluster --gate=$(GATE_VALUE) --bin-dir build/bin --out build/cluster --tree-dir $(TREE)
 
 .PHONY: demo
-demo: build envtest ## Show a delayed retry on a real control plane (GATE=false: without the feature).
+demo: build envtest ## Show a delayed retry on a real control plane (GATE=off: without the feature).
 	$(call say,building the demo)
 	@cd demo && go build -o $(BIN)/demo .
-	@exec $(BIN)/demo --gate=$(GATE) --bin-dir build/bin --out build/demo --tree-dir $(TREE)
+	@exec $(BIN)/demo --gate=$(GATE_VALUE) --bin-dir build/bin --out build/demo --tree-dir $(TREE)
+
+##@ Shipping
+
+# The first architecture is the one of Docker's classic image store.
+ARCHITECTURES ?= amd64 arm64
+# The image's reference: nothing is pulled from "localhost".
+IMAGE ?= localhost/kueue:$(VERSION)
+RELEASE_TOOL = $(BIN)/release --version $(VERSION) --base-version $(BASE_VERSION) --commit $(COMMIT) --created $(BUILD_DATE) \
+	--image $(IMAGE) --gate $(GATE) --arch $(subst $() ,$(comma),$(strip $(ARCHITECTURES))) --tree $(TREE_DIR) --managers build/managers --dist build/dist
+
+.PHONY: release-tool
+release-tool: need-tools
+	@cd tools/release && go build -o $(BIN)/release .
+
+.PHONY: image
+image: fresh-tree release-tool ## Write the image to build/dist, for docker, containerd and kind, and its SBOM (IMAGE, ARCHITECTURES="amd64 arm64").
+	$(call say,building the manager $(VERSION) for $(ARCHITECTURES) (minutes for each when nothing is cached))
+	@cd $(TREE_DIR) && for architecture in $(ARCHITECTURES); do \
+		CGO_ENABLED=0 GOOS=linux GOARCH=$$architecture go build -ldflags "$(MANAGER_LDFLAGS)" -o $(PROJECT)/build/managers/linux-$$architecture/manager ./cmd/kueue; \
+	done
+	@$(RELEASE_TOOL) image
+
+.PHONY: image-push need-registry
+need-registry:
+	@$(if $(filter localhost/%,$(IMAGE)),echo "error: say where to: make image-push IMAGE=registry/name:tag" >&2; exit 1,:)
+
+image-push: need-registry image ## Push the image, with docker's credentials (IMAGE=registry/name:tag).
+	@$(RELEASE_TOOL) push
+
+.PHONY: manifests
+manifests: fresh-tree release-tool ## Write build/dist/manifests.yaml for "kubectl apply --server-side" (IMAGE, GATE=off).
+	@$(RELEASE_TOOL) manifests
+
+.PHONY: chart
+chart: fresh-tree release-tool ## Package the Helm chart to build/dist (IMAGE, GATE=off).
+	@$(RELEASE_TOOL) chart
+
+.PHONY: dist
+dist: ## Write all that a release has to build/dist, emptied before, and check it (IMAGE, GATE).
+	@rm -rf build/dist
+	@$(MAKE) image
+	@$(MAKE) AS_IS=1 manifests chart pr
+	@$(RELEASE_TOOL) patches --from build/pr
+	@cp CHANGELOG.md build/dist/
+	@$(RELEASE_TOOL) checksums
+	@$(MAKE) AS_IS=1 check-dist
+
+# govulncheck, and the tests that install what is in build/dist.
+.PHONY: check-dist
+check-dist: release-tool envtest $(BIN)/govulncheck ## Check build/dist: versions, the difference to plain Kueue, vulnerabilities, that it installs.
+	@$(RELEASE_TOOL) check --base "$$(go list -m -f '{{.Dir}}' sigs.k8s.io/kueue)" --govulncheck $(BIN)/govulncheck
+	$(call say,installing the manifests and the chart on an API server)
+	@cd tools/release && PATCHED_TREE=$(TREE_DIR) KUBEBUILDER_ASSETS=$(BIN) go test -count=1 -run TestInstall .
+
+$(BIN)/govulncheck: tools/govulncheck/go.mod tools/govulncheck/go.sum
+	$(call say,building build/bin/govulncheck)
+	@cd tools/govulncheck && go build -o $@ golang.org/x/vuln/cmd/govulncheck
+	@touch $@
 
 .PHONY: clean
 clean: ## Remove what was built. The tree stays: it may hold work (remove it by hand).
-	$(call say,removing build/bin and build/pr; build/kueue stays)
-	@rm -rf build/bin build/pr build/dist
+	$(call say,removing build/bin$(comma) build/pr$(comma) build/managers and build/dist; build/kueue stays)
+	@rm -rf build/bin build/pr build/managers build/dist

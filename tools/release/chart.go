@@ -1,0 +1,141 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	"helm.sh/helm/v3/pkg/releaseutil"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// makeChart packages upstream's chart of the tree, with our version, image and
+// gate as the values that it has by default.
+func (r *release) makeChart() error {
+	packaged, err := r.chart()
+	if err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp("", "release-chart-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	// chartutil.Save would put the time of day into the archive.
+	if err := chartutil.SaveDir(packaged, work); err != nil {
+		return err
+	}
+	if err := r.removeOld(componentName + "-[0-9]*.tgz"); err != nil {
+		return err
+	}
+	if err := writeFile(r.chartPath(), func(w io.Writer) error { return tarGz(w, work, r.created) }); err != nil {
+		return err
+	}
+	return r.wrote(r.chartPath())
+}
+
+func (r *release) chart() (*chart.Chart, error) {
+	upstream, err := loader.LoadDir(filepath.Join(r.tree, "charts", componentName))
+	if err != nil {
+		return nil, err
+	}
+	upstream.Metadata.Version = r.chartVersion()
+	upstream.Metadata.AppVersion = r.version
+	i := slices.IndexFunc(upstream.Raw, func(f *chart.File) bool { return f.Name == chartutil.ValuesfileName })
+	if i < 0 {
+		return nil, fmt.Errorf("the chart has no %s", chartutil.ValuesfileName)
+	}
+	if upstream.Raw[i].Data, err = r.chartValues(upstream.Raw[i].Data); err != nil {
+		return nil, err
+	}
+	return upstream, upstream.Validate()
+}
+
+// chartValues sets values, and leaves comments and order as they are. The
+// dashboard is upstream's, unpatched.
+func (r *release) chartValues(content []byte) ([]byte, error) {
+	values, err := kyaml.Parse(string(content))
+	if err != nil {
+		return nil, err
+	}
+	image := func(repository, tag string) map[string]string {
+		return map[string]string{"repository": repository, "tag": tag, "pullPolicy": "IfNotPresent"}
+	}
+	for _, set := range []struct {
+		path   []string
+		values map[string]string
+	}{
+		{[]string{"controllerManager", "manager", "image"}, image(imageRepository(r.image), r.image.TagStr())},
+		{[]string{"kueueViz", "backend", "image"}, image("registry.k8s.io/kueue/kueueviz-backend", r.baseVersion)},
+		{[]string{"kueueViz", "frontend", "image"}, image("registry.k8s.io/kueue/kueueviz-frontend", r.baseVersion)},
+	} {
+		node, err := values.Pipe(kyaml.Lookup(set.path...))
+		if err != nil {
+			return nil, err
+		}
+		for name, value := range set.values {
+			if node.Field(name) == nil {
+				return nil, fmt.Errorf("the chart has no value %v %s", set.path, name)
+			}
+			if err := node.PipeE(kyaml.SetField(name, kyaml.NewStringRNode(value))); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if r.gate {
+		gates, err := values.Pipe(kyaml.Lookup("controllerManager", "featureGates"))
+		if err != nil {
+			return nil, err
+		}
+		if gates == nil {
+			return nil, fmt.Errorf("the chart has no value controllerManager.featureGates")
+		}
+		on, err := kyaml.Parse("name: " + gateName + "\nenabled: true\n")
+		if err != nil {
+			return nil, err
+		}
+		gates.YNode().Style = 0
+		if err := gates.PipeE(kyaml.Append(on.YNode())); err != nil {
+			return nil, err
+		}
+	}
+	changed, err := values.String()
+	return []byte(changed), err
+}
+
+// renderChart returns what "helm install kueue" installs with the chart's own
+// values, in that order.
+func renderChart(c *chart.Chart) ([]*unstructured.Unstructured, error) {
+	options := chartutil.ReleaseOptions{Name: componentName, Namespace: "kueue-system", Revision: 1, IsInstall: true}
+	values, err := chartutil.ToRenderValues(c, nil, options, chartutil.DefaultCapabilities)
+	if err != nil {
+		return nil, err
+	}
+	rendered, err := engine.Render(c, values)
+	if err != nil {
+		return nil, err
+	}
+	hooks, sorted, err := releaseutil.SortManifests(rendered, nil, releaseutil.InstallOrder)
+	if err != nil {
+		return nil, err
+	}
+	if len(hooks) > 0 {
+		return nil, fmt.Errorf("the chart has %d hooks, which nobody looks at here", len(hooks))
+	}
+	var objects []*unstructured.Unstructured
+	for _, manifest := range sorted {
+		decoded, err := decodeObjects([]byte(manifest.Content))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", manifest.Name, err)
+		}
+		objects = append(objects, decoded...)
+	}
+	return objects, nil
+}

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"gomodules.xyz/jsonpatch/v2"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kustomizetypes "sigs.k8s.io/kustomize/api/types"
+	"sigs.k8s.io/yaml"
+)
+
+// check holds what is shipped against plain Kueue, and the stamps against each
+// other. It goes on after a finding, so that one run shows all.
+func (r *release) check(ctx context.Context, govulncheck string) error {
+	checks := []struct {
+		name string
+		run  func(context.Context) error
+	}{
+		{"the versions agree", r.checkVersions},
+		{"the manifests differ from plain Kueue's in image, gate and API only: same rights, ports and security contexts", r.checkManifests},
+		{"the same of the chart", r.checkChart},
+		{"the manager has plain Kueue's dependencies, and nothing new that opens a connection", r.checkDependencies},
+		{"no known vulnerabilities", func(ctx context.Context) error { return r.checkVulnerabilities(ctx, govulncheck) }},
+	}
+	var failed []string
+	for _, c := range checks {
+		r.say("check: %s", c.name)
+		if err := c.run(ctx); err != nil {
+			fmt.Fprintf(r.out, "    FAILED: %v\n", err)
+			failed = append(failed, c.name)
+		}
+	}
+	if len(failed) > 0 {
+		return fmt.Errorf("what is shipped fails %d of %d checks: %s", len(failed), len(checks), strings.Join(failed, "; "))
+	}
+	return nil
+}
+
+// checkManifests prints how the manifests differ from plain Kueue's, and
+// refuses what is not expected.
+func (r *release) checkManifests(context.Context) error {
+	base, err := kustomize(r.base, kustomizetypes.Kustomization{})
+	if err != nil {
+		return err
+	}
+	before, err := asObjects(base)
+	if err != nil {
+		return err
+	}
+	content, err := os.ReadFile(r.manifestsPath())
+	if err != nil {
+		return err
+	}
+	after, err := decodeObjects(content)
+	if err != nil {
+		return err
+	}
+	return r.compare(before, after)
+}
+
+// checkChart does the same for what the chart installs by default.
+func (r *release) checkChart(context.Context) error {
+	base, err := loader.LoadDir(filepath.Join(r.base, "charts", componentName))
+	if err != nil {
+		return err
+	}
+	packaged, err := loader.LoadFile(r.chartPath())
+	if err != nil {
+		return err
+	}
+	// The version stands in every label.
+	base.Metadata.Version, base.Metadata.AppVersion = packaged.Metadata.Version, packaged.Metadata.AppVersion
+	before, err := renderChart(base)
+	if err != nil {
+		return err
+	}
+	after, err := renderChart(packaged)
+	if err != nil {
+		return err
+	}
+	if err := r.checkDeployment(after, deploymentName); err != nil {
+		return err
+	}
+	return r.compare(before, after)
+}
+
+// expected are the differences to plain Kueue that a release has. Everything
+// else is a finding: rights, ports, security contexts, webhooks, arguments.
+var expected = []struct {
+	object, path *regexp.Regexp
+	value        any // of what is added or replaced; nil: any
+}{
+	{regexp.MustCompile(`^Deployment kueue-system/kueue-controller-manager$`), regexp.MustCompile(`^replace /spec/template/spec/containers/0/(image|imagePullPolicy)$`), nil},
+	{regexp.MustCompile(`^Deployment kueue-system/kueue-controller-manager$`), regexp.MustCompile(`^add /spec/template/spec/containers/0/args/[0-9]+$`), gateArgument},
+	{regexp.MustCompile(`^CustomResourceDefinition workloads\.kueue\.x-k8s\.io$`), regexp.MustCompile(`^add /spec/versions/[0-9]+/schema/openAPIV3Schema/properties/status/properties/admissionChecks/items/properties/(requeueAfterSeconds|retryCount)$`), nil},
+}
+
+// compare prints the differences of two sets of objects, and returns an error
+// for those that are not expected.
+func (r *release) compare(before, after []*unstructured.Unstructured) error {
+	differences, err := differ(before, after)
+	if err != nil {
+		return err
+	}
+	var unexpected []error
+	for _, d := range differences {
+		fmt.Fprintf(r.out, "    %s\n", d)
+		if !d.expected() {
+			unexpected = append(unexpected, fmt.Errorf("not expected: %s", d))
+		}
+	}
+	return errors.Join(unexpected...)
+}
+
+// difference is what one field of one object has else than before.
+type difference struct {
+	object string // kind and name
+	path   string // operation and JSON pointer
+	value  any    // after it
+}
+
+func (d difference) String() string {
+	text := d.object + ": " + d.path
+	if d.value != nil {
+		// What came from JSON can be written as JSON.
+		value, _ := json.Marshal(d.value)
+		text += " " + string(value)
+	}
+	// A field's description is long.
+	if limit := 300; len(text) > limit {
+		text = strings.ToValidUTF8(text[:limit], "") + " ..."
+	}
+	return text
+}
+
+func (d difference) expected() bool {
+	for _, e := range expected {
+		if e.object.MatchString(d.object) && e.path.MatchString(d.path) && (e.value == nil || e.value == d.value) {
+			return true
+		}
+	}
+	return false
+}
+
+// differ returns the differences of two sets of objects, by object and path.
+func differ(before, after []*unstructured.Unstructured) ([]difference, error) {
+	byName := map[string][2]*unstructured.Unstructured{}
+	for i, objects := range [][]*unstructured.Unstructured{before, after} {
+		for _, object := range objects {
+			name := object.GetKind() + " " + strings.TrimPrefix(object.GetNamespace()+"/"+object.GetName(), "/")
+			pair := byName[name]
+			if pair[i] != nil {
+				return nil, fmt.Errorf("%s is there twice", name)
+			}
+			pair[i] = object
+			byName[name] = pair
+		}
+	}
+	var differences []difference
+	for name, pair := range byName {
+		switch {
+		case pair[0] == nil:
+			differences = append(differences, difference{object: name, path: "new"})
+			continue
+		case pair[1] == nil:
+			differences = append(differences, difference{object: name, path: "gone"})
+			continue
+		}
+		old, err := pair[0].MarshalJSON()
+		if err != nil {
+			return nil, err
+		}
+		changed, err := pair[1].MarshalJSON()
+		if err != nil {
+			return nil, err
+		}
+		operations, err := jsonpatch.CreatePatch(old, changed)
+		if err != nil {
+			return nil, err
+		}
+		for _, operation := range operations {
+			differences = append(differences, difference{object: name, path: operation.Operation + " " + operation.Path, value: operation.Value})
+		}
+	}
+	slices.SortFunc(differences, func(a, b difference) int { return strings.Compare(a.String(), b.String()) })
+	return differences, nil
+}
+
+// decodeObjects reads a stream of YAML documents.
+func decodeObjects(content []byte) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	for _, document := range bytes.Split(content, []byte("\n---\n")) {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(document, &object.Object); err != nil {
+			return nil, err
+		}
+		if len(object.Object) > 0 {
+			objects = append(objects, object)
+		}
+	}
+	return objects, nil
+}
+
+// goPackage is what "go list" says of a package.
+type goPackage struct {
+	ImportPath, Dir string
+	GoFiles         []string
+	Module          *struct {
+		Path, Version string
+		Main          bool
+		Replace       *struct{ Path, Version string }
+	}
+}
+
+// listPackages returns the packages of the manager of a tree.
+func (r *release) listPackages(ctx context.Context, tree string) ([]goPackage, error) {
+	cmd := exec.CommandContext(ctx, "go", "list", "-deps", "-json=ImportPath,Dir,GoFiles,Module", "./cmd/kueue")
+	cmd.Dir = tree
+	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+r.architectures[0])
+	out, err := cmd.Output()
+	if err != nil {
+		if exit, ok := err.(*exec.ExitError); ok {
+			return nil, fmt.Errorf("go list in %s: %s", tree, exit.Stderr)
+		}
+		return nil, err
+	}
+	var packages []goPackage
+	for decoder := json.NewDecoder(bytes.NewReader(out)); decoder.More(); {
+		var p goPackage
+		if err := decoder.Decode(&p); err != nil {
+			return nil, err
+		}
+		packages = append(packages, p)
+	}
+	return packages, nil
+}

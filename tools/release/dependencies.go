@@ -1,0 +1,205 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"debug/buildinfo"
+	"errors"
+	"fmt"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+)
+
+// checkDependencies compares the modules that the shipped managers were built
+// with to those that plain Kueue is built with, and looks at what the patched
+// files import: whatever listens or dials needs a package for it.
+func (r *release) checkDependencies(ctx context.Context) error {
+	base, err := r.listPackages(ctx, r.base)
+	if err != nil {
+		return err
+	}
+	patched, err := r.listPackages(ctx, r.tree)
+	if err != nil {
+		return err
+	}
+	var problems []error
+	want := modules(base)
+	archive, remove, err := openArchive(r.archivePath())
+	if err != nil {
+		return err
+	}
+	defer remove()
+	if err := eachManager(archive, func(config *v1.ConfigFile, program string) error {
+		info, err := buildinfo.ReadFile(program)
+		if err != nil {
+			return err
+		}
+		var got []string
+		for _, module := range info.Deps {
+			module = effective(module)
+			got = append(got, module.Path+" "+module.Version)
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			problems = append(problems, fmt.Errorf("the modules of the manager for %s are not plain Kueue's (-want,+got):\n%s", config.Architecture, diff))
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	imports, err := newImports(base, patched)
+	if err != nil {
+		return err
+	}
+	for _, i := range imports {
+		if opensConnections(i.path) {
+			problems = append(problems, fmt.Errorf("%s imports %s", i.file, i.path))
+		}
+	}
+	fmt.Fprintf(r.out, "    %d modules, as plain Kueue's; %d new imports looked at\n", len(want), len(imports))
+	return errors.Join(problems...)
+}
+
+// modules returns the modules that packages are from, without the main one, as
+// sorted "path version".
+func modules(packages []goPackage) []string {
+	var all []string
+	for _, p := range packages {
+		if p.Module == nil || p.Module.Main {
+			continue
+		}
+		module := p.Module.Path + " " + p.Module.Version
+		if p.Module.Replace != nil {
+			module = p.Module.Replace.Path + " " + p.Module.Replace.Version
+		}
+		all = append(all, module)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// newImport is an import that a file did not have before.
+type newImport struct{ file, path string }
+
+// newImports returns what the files of the main module import that they did
+// not import in the base.
+func newImports(base, patched []goPackage) ([]newImport, error) {
+	before := map[string]goPackage{}
+	for _, p := range base {
+		before[p.ImportPath] = p
+	}
+	var found []newImport
+	for _, p := range patched {
+		if p.Module == nil || !p.Module.Main {
+			continue
+		}
+		for _, file := range p.GoFiles {
+			now, err := fileImports(filepath.Join(p.Dir, file))
+			if err != nil {
+				return nil, err
+			}
+			then, err := fileImports(filepath.Join(before[p.ImportPath].Dir, file))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, err
+			}
+			for _, i := range now {
+				if !slices.Contains(then, i) {
+					found = append(found, newImport{file: p.ImportPath + "/" + file, path: i})
+				}
+			}
+		}
+	}
+	return found, nil
+}
+
+func fileImports(name string) ([]string, error) {
+	file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+	if err != nil {
+		return nil, err
+	}
+	var imports []string
+	for _, spec := range file.Imports {
+		i, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return nil, err
+		}
+		imports = append(imports, i)
+	}
+	return imports, nil
+}
+
+// opensConnections tells whether a package can listen or dial, or start a
+// program that does.
+func opensConnections(importPath string) bool {
+	for _, prefix := range []string{"net", "syscall", "os/exec", "plugin", "C", "golang.org/x/net", "golang.org/x/sys", "google.golang.org/grpc", "k8s.io/apiserver"} {
+		if importPath == prefix || strings.HasPrefix(importPath, prefix+"/") {
+			return true
+		}
+	}
+	return slices.Contains([]string{"server", "webhook", "pprof"}, path.Base(importPath))
+}
+
+// checkVulnerabilities runs govulncheck on the source of the manager, where it
+// can tell what is called, if its database can be reached.
+func (r *release) checkVulnerabilities(ctx context.Context, govulncheck string) error {
+	if govulncheck == "" {
+		r.say("skipped: no --govulncheck")
+		return nil
+	}
+	database := os.Getenv("GOVULNDB")
+	if database == "" {
+		database = "https://vuln.go.dev"
+	}
+	if err := reachable(ctx, database); err != nil {
+		r.say("skipped: the vulnerability database %s is out of reach (%v). The modules are plain Kueue's, see above: what is known of %s holds here. GOVULNDB=https://... or file:///... names another one", database, err, r.baseVersion)
+		return nil
+	}
+	program, err := filepath.Abs(govulncheck)
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, program, "-db", database, "./cmd/kueue")
+	cmd.Dir = r.tree
+	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("govulncheck: %w\n%s", err, out.Bytes())
+	}
+	return nil
+}
+
+// reachable tells whether a vulnerability database answers.
+func reachable(ctx context.Context, database string) error {
+	if strings.HasPrefix(database, "file://") {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(database, "/")+"/index/db.json", nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("it answers %s", response.Status)
+	}
+	return nil
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/kube"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+)
+
+// TestInstall installs manifests and chart on an API server, as strictly as
+// kubectl does, and looks at what stands there.
+func TestInstall(t *testing.T) {
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		t.Skip("KUBEBUILDER_ASSETS does not name a directory with etcd and kube-apiserver: see make check-dist")
+	}
+	tree := patchedTree(t)
+	for _, form := range []string{"manifests", "chart"} {
+		for _, gate := range []string{"on", "off"} {
+			t.Run(form+", gate "+gate, func(t *testing.T) {
+				r := newRelease(t, "")
+				r.tree, r.gateFlag = tree, gate
+				if err := r.complete(); err != nil {
+					t.Fatal(err)
+				}
+				c, kubeconfig := startControlPlane(t)
+				switch form {
+				case "manifests":
+					applyManifests(t, c, r)
+				case "chart":
+					installChart(t, kubeconfig, r)
+				}
+
+				var deployment appsv1.Deployment
+				if err := c.Get(t.Context(), types.NamespacedName{Namespace: "kueue-system", Name: deploymentName}, &deployment); err != nil {
+					t.Fatal(err)
+				}
+				manager := deployment.Spec.Template.Spec.Containers[0]
+				if want := "localhost/kueue:" + testVersion; manager.Image != want {
+					t.Errorf("image = %s, want %s", manager.Image, want)
+				}
+				if manager.ImagePullPolicy != corev1.PullIfNotPresent {
+					t.Errorf("imagePullPolicy = %s: an image that was loaded would not be used", manager.ImagePullPolicy)
+				}
+				gates := slices.DeleteFunc(slices.Clone(manager.Args), func(a string) bool { return !strings.Contains(a, "feature-gates") })
+				want := []string{"--feature-gates=ACRequeueAfter=true"}
+				if gate == "off" {
+					want = nil
+				}
+				if !slices.Equal(gates, want) {
+					t.Errorf("arguments that set gates = %q, want %q", gates, want)
+				}
+				for _, field := range []string{"requeueAfterSeconds", "retryCount"} {
+					if !hasField(t, c, field) {
+						t.Errorf("the API of workloads has no field %s", field)
+					}
+				}
+			})
+		}
+	}
+}
+
+// startControlPlane returns a client that is as strict as kubectl, and the path
+// of a kubeconfig.
+func startControlPlane(t *testing.T) (client.Client, string) {
+	t.Helper()
+	plane := &envtest.Environment{}
+	config, err := plane.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := plane.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	c, err := client.New(config, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	put(t, kubeconfig, plane.KubeConfig)
+	return client.WithFieldValidation(c, metav1.FieldValidationStrict), kubeconfig
+}
+
+// applyManifests does what "kubectl apply --server-side -f" does.
+func applyManifests(t *testing.T, c client.Client, r *release) {
+	t.Helper()
+	if err := r.makeManifests(); err != nil {
+		t.Fatal(err)
+	}
+	for _, object := range objects(t, string(get(t, r.manifestsPath()))) {
+		if err := c.Patch(t.Context(), object, client.Apply, client.FieldOwner("test")); err != nil {
+			t.Fatalf("%s %s: %v", object.GetKind(), object.GetName(), err)
+		}
+	}
+}
+
+// installChart does what "helm install --create-namespace" does.
+func installChart(t *testing.T, kubeconfig string, r *release) {
+	t.Helper()
+	if err := r.makeChart(); err != nil {
+		t.Fatal(err)
+	}
+	packaged, err := loader.LoadFile(r.chartPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var helm action.Configuration
+	if err := helm.Init(kube.GetConfig(kubeconfig, "", "kueue-system"), "kueue-system", "secret", t.Logf); err != nil {
+		t.Fatal(err)
+	}
+	install := action.NewInstall(&helm)
+	install.ReleaseName, install.Namespace, install.CreateNamespace = componentName, "kueue-system", true
+	if _, err := install.RunWithContext(t.Context(), packaged, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hasField tells whether the API server knows a field of a workload's
+// admission checks.
+func hasField(t *testing.T, c client.Client, field string) bool {
+	t.Helper()
+	crd := &unstructured.Unstructured{}
+	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	if err := c.Get(t.Context(), types.NamespacedName{Name: "workloads.kueue.x-k8s.io"}, crd); err != nil {
+		t.Fatal(err)
+	}
+	versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	if err != nil || len(versions) == 0 {
+		t.Fatal("the CRD has no versions", err)
+	}
+	for _, version := range versions {
+		_, found, err := unstructured.NestedMap(version.(map[string]any), "schema", "openAPIV3Schema", "properties", "status", "properties",
+			"admissionChecks", "items", "properties", field)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
+}
