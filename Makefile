@@ -31,7 +31,8 @@ VERSION_PKG := sigs.k8s.io/kueue/pkg/version
 MANAGER_LDFLAGS := -s -w -X $(VERSION_PKG).GitVersion=$(VERSION) -X $(VERSION_PKG).GitCommit=$(COMMIT) -X $(VERSION_PKG).BuildDate=$(BUILD_DATE)
 
 KUBE_VERSION := 1.34.1
-KUBE_LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=v1.34.1 -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=34
+# kubeadm reads its version from client-go, the others from component-base.
+KUBE_LDFLAGS := -s -w $(foreach package,component-base/version client-go/pkg/version,-X k8s.io/$(package).gitVersion=v$(KUBE_VERSION) -X k8s.io/$(package).gitMajor=1 -X k8s.io/$(package).gitMinor=34)
 
 # The second run of the unit tests has the gate on by default. What upstream's
 # tests expect and the contract does not allow is left out there; the KEP lists
@@ -138,7 +139,8 @@ $(BIN)/kubectl: tools/kube-apiserver/go.mod tools/kube-apiserver/go.sum
 
 ##@ Testing
 
-# Directories of ours that are Go modules with code of their own.
+# Directories of ours that are Go modules with code of their own. tools/kind-node
+# is left out: its few lines would have all of Kubernetes compiled.
 OUR_MODULES = . $(patsubst %/go.mod,%,$(wildcard conformance/go.mod controlplane/go.mod demo/go.mod docs/go.mod simulation/go.mod tools/release/go.mod examples/go.mod examples/*/go.mod))
 
 .PHONY: test
@@ -370,7 +372,39 @@ $(BIN)/govulncheck: tools/govulncheck/go.mod tools/govulncheck/go.sum
 	@cd tools/govulncheck && go build -o $@ golang.org/x/vuln/cmd/govulncheck
 	@touch $@
 
+##@ A real cluster
+
+E2E_DIR := $(PROJECT)/build/e2e
+E2E_BUILT_IMAGE := localhost/kind-node:v$(KUBE_VERSION)
+# What upstream's end-to-end tests run in their pods.
+E2E_AGNHOST := registry.k8s.io/e2e-test-images/agnhost:2.57
+
+.PHONY: need-docker need-debootstrap
+need-docker:
+	@command -v docker >/dev/null || { echo "error: kind needs Docker, which is not installed: install it, or name a cluster that runs: make e2e-cluster E2E_KUBECONFIG=file" >&2; exit 1; }
+	@docker info >/dev/null 2>&1 || { echo "error: kind needs Docker, which does not run, or not for you (docker info tells more): start it, or name a cluster that runs: make e2e-cluster E2E_KUBECONFIG=file" >&2; exit 1; }
+
+need-debootstrap:
+	@command -v debootstrap >/dev/null || { echo "error: debootstrap is not installed: apt-get install debootstrap" >&2; exit 1; }
+	@test $$(id -u) = 0 || { echo "error: debootstrap works for root only: become root, and run make again" >&2; exit 1; }
+
+.PHONY: e2e-node-image
+e2e-node-image: need-tools need-docker need-debootstrap $(BIN)/kind ## Build a node image for kind where no registry is in reach: Debian packages and Go modules (Docker, debootstrap, root).
+	$(call say,building Kubernetes$(comma) etcd$(comma) coredns$(comma) pause and agnhost (about 8 minutes when nothing is cached))
+	@export CGO_ENABLED=0; cd tools/kind-node && \
+	go build -ldflags "$(KUBE_LDFLAGS)" -o $(E2E_DIR)/bin/kube ./kube && \
+	go build -ldflags "-s -w" -o $(E2E_DIR)/bin/ ./pause k8s.io/kubernetes/test/images/agnhost && \
+	(cd coredns && go build -ldflags "-s -w" -o $(E2E_DIR)/bin/coredns .) && \
+	(cd ../etcd && go build -ldflags "-s -w" -o $(E2E_DIR)/bin/etcd go.etcd.io/etcd/server/v3)
+	@tools/kind-node/build.sh $(E2E_BUILT_IMAGE) $(E2E_AGNHOST) $(E2E_DIR)/bin \
+		"$$(cd tools/kind-node && go list -m -f '{{.Dir}}' sigs.k8s.io/kind)/images/base/files" $(E2E_DIR)
+
+$(BIN)/kind: tools/kind-node/go.mod tools/kind-node/go.sum
+	$(call say,building build/bin/kind)
+	@cd tools/kind-node && CGO_ENABLED=0 go build -o $@ sigs.k8s.io/kind
+	@touch $@
+
 .PHONY: clean
 clean: ## Remove what was built. The tree stays: it may hold work (remove it by hand).
-	$(call say,removing build/bin$(comma) build/pr$(comma) build/managers and build/dist; build/kueue stays)
-	@rm -rf build/bin build/pr build/managers build/dist
+	$(call say,removing build/bin$(comma) build/pr$(comma) build/managers$(comma) build/dist and build/e2e; build/kueue stays)
+	@rm -rf build/bin build/pr build/managers build/dist build/e2e

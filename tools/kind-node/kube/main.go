@@ -1,0 +1,50 @@
+// The program kube is all programs of Kubernetes that a node needs. The name it
+// is called by says which. As one file they share most of their code, so that
+// the node image is smaller by some hundred MB.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	_ "k8s.io/client-go/plugin/pkg/client/auth"
+	"k8s.io/component-base/cli"
+	_ "k8s.io/component-base/logs/json/register"
+	_ "k8s.io/component-base/metrics/prometheus/clientgo"
+	_ "k8s.io/component-base/metrics/prometheus/version"
+	kubectl "k8s.io/kubectl/pkg/cmd"
+	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
+	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
+	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+	kubeadm "k8s.io/kubernetes/cmd/kubeadm/app"
+	kubeadmutil "k8s.io/kubernetes/cmd/kubeadm/app/util/errors"
+	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
+)
+
+func main() {
+	run := func(command *cobra.Command) { os.Exit(cli.Run(command)) }
+	switch name := filepath.Base(os.Args[0]); name {
+	case "kube-apiserver":
+		run(apiserver.NewAPIServerCommand())
+	case "kube-controller-manager":
+		run(controllermanager.NewControllerManagerCommand())
+	case "kube-scheduler":
+		run(scheduler.NewSchedulerCommand())
+	case "kube-proxy":
+		run(proxy.NewProxyCommand())
+	case "kubelet":
+		run(kubelet.NewKubeletCommand(context.Background()))
+	case "kubeadm":
+		kubeadmutil.HandleError(kubeadm.Run())
+	case "kubectl":
+		kubectlutil.CheckErr(cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()))
+	default:
+		fmt.Fprintf(os.Stderr, "%s is no program of Kubernetes: call kube by the name of one\n", name)
+		os.Exit(1)
+	}
+}
