@@ -375,9 +375,17 @@ $(BIN)/govulncheck: tools/govulncheck/go.mod tools/govulncheck/go.sum
 ##@ A real cluster
 
 E2E_DIR := $(PROJECT)/build/e2e
+E2E_ARTIFACTS := $(PROJECT)/build/artifacts
+E2E_CLUSTER ?= kueue-e2e
 E2E_BUILT_IMAGE := localhost/kind-node:v$(KUBE_VERSION)
 # What upstream's end-to-end tests run in their pods.
 E2E_AGNHOST := registry.k8s.io/e2e-test-images/agnhost:2.57
+# Empty: the one that "make e2e-node-image" built, if Docker has it, or else kind's.
+E2E_NODE_IMAGE ?=
+# A cluster that runs already. It pulls the image: say IMAGE=registry/name:tag.
+E2E_KUBECONFIG ?=
+IN_E2E = BIN=$(BIN) DIST=$(PROJECT)/build/dist VERSION=$(VERSION) E2E_DIR=$(E2E_DIR) E2E_ARTIFACTS=$(E2E_ARTIFACTS) E2E_CLUSTER=$(E2E_CLUSTER) \
+	E2E_BUILT_IMAGE=$(E2E_BUILT_IMAGE) E2E_NODE_IMAGE=$(E2E_NODE_IMAGE) E2E_KUBECONFIG=$(E2E_KUBECONFIG)
 
 .PHONY: need-docker need-debootstrap
 need-docker:
@@ -387,6 +395,14 @@ need-docker:
 need-debootstrap:
 	@command -v debootstrap >/dev/null || { echo "error: debootstrap is not installed: apt-get install debootstrap" >&2; exit 1; }
 	@test $$(id -u) = 0 || { echo "error: debootstrap works for root only: become root, and run make again" >&2; exit 1; }
+
+.PHONY: e2e-cluster
+e2e-cluster: $(if $(E2E_KUBECONFIG),,need-docker) image manifests kubectl $(BIN)/kind ## Start a kind cluster with build/dist installed (E2E_NODE_IMAGE, or E2E_KUBECONFIG=file for another cluster).
+	@$(IN_E2E) tools/e2e/cluster.sh up
+
+.PHONY: e2e-cluster-delete
+e2e-cluster-delete: need-tools need-docker $(BIN)/kind ## Delete the kind cluster.
+	@$(IN_E2E) tools/e2e/cluster.sh down
 
 .PHONY: e2e-node-image
 e2e-node-image: need-tools need-docker need-debootstrap $(BIN)/kind ## Build a node image for kind where no registry is in reach: Debian packages and Go modules (Docker, debootstrap, root).

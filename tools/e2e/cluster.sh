@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# Usage: cluster.sh up | down
+# up: a cluster with what build/dist has installed, as the README says it.
+# Its kubeconfig is E2E_DIR/kubeconfig. The Makefile sets the variables:
+#   BIN, DIST, VERSION        where programs and archives are, and their version
+#   E2E_DIR, E2E_ARTIFACTS    for our files; for logs, if the cluster does not start
+#   E2E_CLUSTER               the name of kind's cluster
+#   E2E_NODE_IMAGE            its node image; without one E2E_BUILT_IMAGE, if Docker
+#                             has it, and otherwise kind's own, from a registry
+#   E2E_KUBECONFIG            use this cluster instead, and start none
+set -euo pipefail
+
+kind=$BIN/kind
+kubectl=$BIN/kubectl
+kubeconfig=$E2E_DIR/kubeconfig
+say() { echo "==> $*"; }
+fail() { echo "error: $*" >&2; exit 1; }
+
+exists() { "$kind" get clusters --quiet | grep -qxF "$E2E_CLUSTER"; }
+
+create() {
+  local image=$E2E_NODE_IMAGE
+  if [ -z "$image" ] && docker image inspect "$E2E_BUILT_IMAGE" >/dev/null 2>&1; then image=$E2E_BUILT_IMAGE; fi
+  say "cluster $E2E_CLUSTER with ${image:-the node image of kind}"
+  if ! "$kind" create cluster --name "$E2E_CLUSTER" ${image:+--image "$image"} --kubeconfig "$kubeconfig" --wait 180s --retain; then
+    if exists; then
+      "$kind" export logs --name "$E2E_CLUSTER" "$E2E_ARTIFACTS/kind" >/dev/null 2>&1 || true
+      "$kind" delete cluster --name "$E2E_CLUSTER" --kubeconfig "$kubeconfig" || true
+      fail "the cluster did not start; its logs are in $E2E_ARTIFACTS/kind"
+    fi
+    fail "no cluster. If the node image cannot be pulled here: make e2e-node-image"
+  fi
+}
+
+up() {
+  local running=
+  mkdir -p "$E2E_DIR"
+  if [ -n "$E2E_KUBECONFIG" ]; then
+    say "the cluster of $E2E_KUBECONFIG"
+    cp "$E2E_KUBECONFIG" "$kubeconfig"
+  else
+    if exists; then
+      running=yes
+      "$kind" export kubeconfig --name "$E2E_CLUSTER" --kubeconfig "$kubeconfig" --quiet
+    else
+      create
+    fi
+    say "loading $DIST/kueue-$VERSION.tar"
+    "$kind" load image-archive --name "$E2E_CLUSTER" "$DIST/kueue-$VERSION.tar"
+  fi
+  export KUBECONFIG=$kubeconfig
+  say "installing $DIST/manifests.yaml"
+  "$kubectl" apply --server-side -f "$DIST/manifests.yaml" | awk '{count++} END {print count " objects"}'
+  # The image may be another one under the same tag.
+  [ -z "$running" ] || "$kubectl" --namespace kueue-system rollout restart deployment/kueue-controller-manager
+  "$kubectl" --namespace kueue-system rollout status deployment/kueue-controller-manager --timeout 180s ||
+    { "$kubectl" --namespace kueue-system get pods,events >&2; fail "Kueue does not become available"; }
+  # Available is the pod; a new Service takes some seconds more to lead to it.
+  for _ in $(seq 60); do
+    if answer=$("$kubectl" create --dry-run=server -f - 2>&1 <<<'{"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "ResourceFlavor", "metadata": {"name": "e2e-ready"}}'); then
+      say "Kueue is ready: export KUBECONFIG=$kubeconfig"
+      return
+    fi
+    sleep 1
+  done
+  fail "Kueue's webhooks do not answer: $answer"
+}
+
+down() {
+  [ -z "$E2E_KUBECONFIG" ] || fail "the cluster of $E2E_KUBECONFIG is not ours to delete"
+  "$kind" delete cluster --name "$E2E_CLUSTER" --kubeconfig "$kubeconfig"
+}
+
+case ${1:-} in
+up | down) "$1" ;;
+*) fail "usage: cluster.sh up | down" ;;
+esac
