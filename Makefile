@@ -400,6 +400,13 @@ need-debootstrap:
 e2e-cluster: $(if $(E2E_KUBECONFIG),,need-docker) image manifests kubectl $(BIN)/kind ## Start a kind cluster with build/dist installed (E2E_NODE_IMAGE, or E2E_KUBECONFIG=file for another cluster).
 	@$(IN_E2E) tools/e2e/cluster.sh up
 
+.PHONY: test-e2e
+test-e2e: e2e-cluster ## Run the end-to-end suite in that cluster, with what is installed there (GINKGO_ARGS).
+	$(call say,the end-to-end suite)
+	@cd $(TREE_DIR) && export KUBECONFIG=$(E2E_DIR)/kubeconfig E2E_TEST_AGNHOST_IMAGE=$(E2E_AGNHOST); \
+	go run github.com/onsi/ginkgo/v2/ginkgo run --trimpath --output-interceptor-mode=none -v $(GINKGO_ARGS) ./test/e2e/delayedretry || \
+	{ cd $(PROJECT) && $(IN_E2E) tools/e2e/cluster.sh logs; exit 1; }
+
 .PHONY: e2e-cluster-delete
 e2e-cluster-delete: need-tools need-docker $(BIN)/kind ## Delete the kind cluster.
 	@$(IN_E2E) tools/e2e/cluster.sh down

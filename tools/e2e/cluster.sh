@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Usage: cluster.sh up | down
+# Usage: cluster.sh up | down | logs
 # up: a cluster with what build/dist has installed, as the README says it.
-# Its kubeconfig is E2E_DIR/kubeconfig. The Makefile sets the variables:
+# Its kubeconfig is E2E_DIR/kubeconfig. down deletes the cluster. logs keeps in
+# E2E_ARTIFACTS what tells why a test failed. The Makefile sets the variables:
 #   BIN, DIST, VERSION        where programs and archives are, and their version
-#   E2E_DIR, E2E_ARTIFACTS    for our files; for logs, if the cluster does not start
+#   E2E_DIR, E2E_ARTIFACTS    for our files; for logs, after a failure
 #   E2E_CLUSTER               the name of kind's cluster
 #   E2E_NODE_IMAGE            its node image; without one E2E_BUILT_IMAGE, if Docker
 #                             has it, and otherwise kind's own, from a registry
@@ -71,7 +72,18 @@ down() {
   "$kind" delete cluster --name "$E2E_CLUSTER" --kubeconfig "$kubeconfig"
 }
 
+logs() {
+  export KUBECONFIG=$kubeconfig
+  rm -rf "$E2E_ARTIFACTS"
+  mkdir -p "$E2E_ARTIFACTS"
+  "$kubectl" --namespace kueue-system logs --selector control-plane=controller-manager --prefix --tail -1 >"$E2E_ARTIFACTS/manager.log" || true
+  "$kubectl" get events --all-namespaces --sort-by .lastTimestamp >"$E2E_ARTIFACTS/events.txt" || true
+  "$kubectl" get --all-namespaces --output yaml workloads,clusterqueues,localqueues,resourceflavors,admissionchecks,jobs,pods,deployments,configmaps >"$E2E_ARTIFACTS/objects.yaml" || true
+  [ -n "$E2E_KUBECONFIG" ] || "$kind" export logs --name "$E2E_CLUSTER" "$E2E_ARTIFACTS/kind" >/dev/null 2>&1 || true
+  say "logs, events and objects are in $E2E_ARTIFACTS"
+}
+
 case ${1:-} in
-up | down) "$1" ;;
-*) fail "usage: cluster.sh up | down" ;;
+up | down | logs) "$1" ;;
+*) fail "usage: cluster.sh up | down | logs" ;;
 esac
