@@ -264,7 +264,7 @@ test-race: fresh-tree ## Run our unit tests and some schedules of the simulation
 	$(call say,race detector: unit tests of the touched packages (compiling takes minutes when nothing is cached))
 	@packages=$$($(PATCHSET) touched --unit); tools/gate-on.sh $(TREE) $(GATE_ON_DIR); \
 	cd $(TREE_DIR) && CGO_ENABLED=1 go test -race $(GATE_ON_TESTFLAGS) $$packages
-	$(call say,race detector: $(RACE_CHECKS) schedules of the simulation, on all cores)
+	$(call say,race detector: $(RACE_CHECKS) schedules of the simulation$(comma) on all cores)
 	@cd simulation && CGO_ENABLED=1 SIMULATION_THREADS=0 go test -race -run 'TestSimulation' -rapid.seed=$(SIMULATION_SEED) -rapid.checks=$(RACE_CHECKS) -timeout 30m .
 
 RACE_CHECKS ?= 40
@@ -295,7 +295,7 @@ dep-crds: fresh-tree
 
 .PHONY: test-integration
 test-integration: fresh-tree envtest dep-crds ## Run envtest suites in the tree (INTEGRATION_TARGET="./test/...", INTEGRATION_GATE=on, INTEGRATION_PROCS, GINKGO_ARGS).
-	$(call say,integration suites, gate $(INTEGRATION_GATE) by default: $(INTEGRATION_TARGET) (compiling takes minutes when nothing is cached))
+	$(call say,integration suites$(comma) gate $(INTEGRATION_GATE) by default: $(INTEGRATION_TARGET) (compiling takes minutes when nothing is cached))
 	@tools/gate-on.sh $(TREE) $(GATE_ON_DIR)
 	@cd $(TREE_DIR) && GOFLAGS="$(GOFLAGS)$(if $(filter on,$(INTEGRATION_GATE)), -overlay=$(GATE_ON_DIR)/overlay.json)" KUBEBUILDER_ASSETS=$(BIN) PROJECT_DIR=$(TREE_DIR)/ ENVTEST_K8S_VERSION=$(basename $(KUBE_VERSION)) \
 		go run github.com/onsi/ginkgo/v2/ginkgo run --trimpath --output-interceptor-mode=none --keep-going --procs=$(INTEGRATION_PROCS)$(if $(filter on,$(INTEGRATION_GATE)), --skip "$(GATE_ON_GINKGO_SKIP)") $(GINKGO_ARGS) $(INTEGRATION_TARGET)
