@@ -25,6 +25,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/util/admissioncheck"
 	"sigs.k8s.io/kueue/pkg/util/api"
 )
 
@@ -89,12 +90,7 @@ func Rejected(message string) Verdict {
 // StateOf returns the state of the check in the workload, or nil if Kueue does
 // not ask for the check.
 func StateOf(wl *kueue.Workload, check kueue.AdmissionCheckReference) *kueue.AdmissionCheckState {
-	for i := range wl.Status.AdmissionChecks {
-		if wl.Status.AdmissionChecks[i].Name == check {
-			return &wl.Status.AdmissionChecks[i]
-		}
-	}
-	return nil
+	return admissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, check)
 }
 
 // Asks returns true if the workload waits for the answer of the check: it holds
