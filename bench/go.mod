@@ -1,0 +1,3 @@
+module kueue-acrequeueafter/bench
+
+go 1.25.0
