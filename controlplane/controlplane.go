@@ -33,6 +33,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
@@ -58,6 +59,9 @@ type Options struct {
 	Manager string
 	// Plain says that the manager is one without the patches, and knows no gate.
 	Plain bool
+	// Conversion has the CRDs with several versions name the manager's webhook for
+	// their conversion, which the later releases of Kueue insist on.
+	Conversion bool
 	// QPS limits the requests of the manager in a second; the burst is twice that.
 	// Zero: 50.
 	QPS int
@@ -118,9 +122,9 @@ clientConnection:
   burst: %d
 controller:
   groupKindConcurrency:
-    Job.batch: %[7]d
-    Workload.kueue.x-k8s.io: %[7]d
-pprofBindAddress: %[8]q
+    Job.batch: %[8]d
+    Workload.kueue.x-k8s.io: %[8]d
+pprofBindAddress: %[9]q
 integrations:
   frameworks:
   - batch/job
@@ -232,6 +236,11 @@ func (c *ControlPlane) startServers(ctx context.Context) error {
 		return fmt.Errorf("the control plane did not start: %w\nsee %s and %s", err, etcdLog.Name(), serverLog.Name())
 	}
 	c.Config = c.env.Config
+	if c.options.Conversion {
+		if err := c.convert(ctx); err != nil {
+			return err
+		}
+	}
 	if c.Kubeconfig, err = filepath.Abs(filepath.Join(c.options.Out, "kubeconfig")); err != nil {
 		return err
 	}
@@ -239,6 +248,34 @@ func (c *ControlPlane) startServers(ctx context.Context) error {
 		return err
 	}
 	c.options.Say("kube-apiserver is up at %s with %d CRDs and %d webhooks", strings.TrimSuffix(c.Config.Host, "/"), len(c.env.CRDs), c.countWebhooks())
+	return nil
+}
+
+func (c *ControlPlane) convert(ctx context.Context) error {
+	kube, err := client.New(c.Config, client.Options{Scheme: c.env.Scheme})
+	if err != nil {
+		return err
+	}
+	hooks := c.env.WebhookInstallOptions
+	for _, crd := range c.env.CRDs {
+		if len(crd.Spec.Versions) < 2 {
+			continue
+		}
+		before := crd.DeepCopy()
+		crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{
+			Strategy: apiextensionsv1.WebhookConverter,
+			Webhook: &apiextensionsv1.WebhookConversion{
+				ClientConfig: &apiextensionsv1.WebhookClientConfig{
+					URL:      ptr.To(fmt.Sprintf("https://%s:%d/convert", hooks.LocalServingHost, hooks.LocalServingPort)),
+					CABundle: hooks.LocalServingCAData,
+				},
+				ConversionReviewVersions: []string{"v1"},
+			},
+		}
+		if err := kube.Patch(ctx, crd, client.MergeFrom(before)); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
