@@ -317,12 +317,17 @@ func otherBackoff(wl *kueue.Workload, podsReadyBackoff time.Duration) time.Time 
 }
 
 // RecordDeadline puts the deadline of the plan into requeueAt and, together with
-// the checks that asked for it, into the messages of the conditions.
+// the checks that asked for it, into the messages of the conditions. An eviction
+// of a workload that is not admitted releases the quota, too: there is no job
+// that would have to be stopped first.
 func (p RetryPlan) RecordDeadline(wl *kueue.Workload) {
 	if wl.Status.RequeueState == nil {
 		wl.Status.RequeueState = &kueue.RequeueState{}
 	}
 	wl.Status.RequeueState.RequeueAt = ptr.To(metav1.NewTime(p.Deadline))
+	if p.Action == RetryEvict && !IsAdmitted(wl) {
+		UnsetQuotaReservationWithCondition(wl, "Pending", p.Message, p.EvictedAt)
+	}
 	if p.Action == RetryHold {
 		SetEvictedCondition(wl, p.EvictedAt, kueue.WorkloadEvictedByAdmissionCheck, p.Message)
 		// A workload that was requeued has the condition still true.
