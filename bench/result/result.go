@@ -77,10 +77,13 @@ type Result struct {
 	CPUSeconds float64 `json:"cpuSeconds"`
 	// ServerCPUSeconds of kube-apiserver and etcd.
 	ServerCPUSeconds float64 `json:"serverCPUSeconds"`
-	// PeakMemory is the manager's resident memory at its highest so far, in bytes.
+	// PeakMemory is the manager's resident memory at its highest, in bytes.
 	PeakMemory int64 `json:"peakMemory"`
 	// Heap is the manager's live heap at the end, after a collection, in bytes.
 	Heap int64 `json:"heap"`
+	// HeapPending is that of the same workloads when they were pending without a
+	// delay, in "waiting".
+	HeapPending int64 `json:"heapPending,omitempty"`
 
 	// Answers of the checks' controllers: how often the checks had to work.
 	Answers int `json:"answers"`
