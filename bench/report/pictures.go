@@ -87,6 +87,7 @@ func newPlot(title string) *plot.Plot {
 	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
 		axis.Label.TextStyle.Font.Size = vg.Points(11)
 		axis.Tick.Label.Font.Size = vg.Points(10)
+		axis.Tick.Marker = plot.TickerFunc(ticks)
 	}
 	p.Legend.TextStyle.Font.Size = vg.Points(10)
 	p.Legend.ThumbnailWidth = vg.Points(32)
@@ -98,6 +99,17 @@ func newPlot(title string) *plot.Plot {
 	grid.Horizontal, grid.Vertical = light, light
 	p.Add(grid)
 	return p
+}
+
+// ticks are gonum's, without their zeros.
+func ticks(from, to float64) []plot.Tick {
+	all := plot.DefaultTicks{}.Ticks(from, to)
+	for i, tick := range all {
+		if tick.Label != "" {
+			all[i].Label = fmt.Sprintf("%.4g", tick.Value)
+		}
+	}
+	return all
 }
 
 // plot returns nil if nothing was measured.

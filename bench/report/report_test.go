@@ -46,7 +46,9 @@ func small() *result.Run {
 			{Build: result.Base, Scenario: result.Busy, Workloads: 100, Calls: []result.Call{calls("patch", "workloads/status", 40000)}},
 			{Build: result.Base, Scenario: result.Busy, Workloads: 1000, Calls: []result.Call{calls("patch", "workloads/status", 100000)}},
 		},
-		Throughput: []result.Throughput{{Round: 1, Workloads: 500, Seconds: 40}, {Gate: true, Round: 1, Workloads: 500, Seconds: 41}, {Round: 2, Workloads: 500, Seconds: 42}},
+		Throughput: []result.Throughput{
+			{Round: 1, Workloads: 500, Seconds: 40, CPU: 5}, {Gate: true, Round: 1, Workloads: 500, Seconds: 41, CPU: 6.5}, {Round: 2, Workloads: 500, Seconds: 42, CPU: 7},
+		},
 	}
 }
 
@@ -63,7 +65,7 @@ func TestFigures(t *testing.T) {
 		{"fresh ones", "1.16 (1.10–1.21) times (11.6 s, 10 s)", true},
 		{"until it is free", "0.10 s", true},
 		{"live heap", "500 bytes", true},
-		{"benchmark of the scheduler", "on 41, off 41 (40–42): +0.0%", true},
+		{"benchmark of the scheduler", "on 41, off 41 (40–42): +0.0%; CPU of the manager, s: on 6.50, off 6 (5–7)", true},
 	}
 	got := figures(small())
 	if len(got) != len(want) {
@@ -110,7 +112,7 @@ func TestReport(t *testing.T) {
 		"| | ours, gate on | v0.14.8 |",
 		"(pictures/requeued.svg)",
 		"(pictures/busy.svg)",
-		"| 2 | off | 500 | 42 | 0 |",
+		"| 2 | off | 500 | 42 | 7 |",
 		"## Where the time goes\n\nMost of it in the API server.\n",
 	} {
 		if !strings.Contains(string(page), want) {
