@@ -107,6 +107,8 @@ func TestReport(t *testing.T) {
 		"## One deadline for all",
 		"Up to 2 rounds with each build.",
 		"| | ours, gate on | v0.19.2 |\n|---|---:|---:|\n| API writes by Kueue | 4,200 (4,000–4,400) | 8,000 |",
+		"| … `patch workloads/status` | 4,200 (4,000–4,400) | 8,000 |",
+		"| … `update leases` | 10 | 10 |",
 		"| CPU of the manager, s | 10.5 (10–11) | 20 (×1.90) |",
 		"| … max, s | 6.30 (6–6.60) | 12 (×1.90) |",
 		"| | ours, gate on | v0.14.8 |",

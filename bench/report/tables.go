@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -27,31 +28,61 @@ type row struct {
 	ratio bool
 }
 
-var rows = slices.Concat(
-	[]row{
-		{"API writes by Kueue", writes, false},
-		{"… for each workload", forEach(writes), false},
-		{"… to the Workload itself", workloadWritesEach, false},
-		{"API reads by Kueue", reads, false},
-		{"conflicts", func(r result.Result) float64 { return float64(r.Conflicts) }, false},
-		{"reconciles for each workload", forEach(reconciles), false},
-		{"evictions for each workload", forEach(func(r result.Result) float64 { return float64(r.Evictions) }), false},
-		{"reservations for each workload", forEach(func(r result.Result) float64 { return float64(r.Reservations) }), false},
-		{"answers of the checks for each workload", forEach(func(r result.Result) float64 { return float64(r.Answers) }), false},
-		{"CPU of the manager, s", func(r result.Result) float64 { return r.CPUSeconds }, true},
-		{"CPU of the API server and etcd, s", func(r result.Result) float64 { return r.ServerCPUSeconds }, true},
-		{"peak memory of the manager, MiB", func(r result.Result) float64 { return positive(float64(r.PeakMemory) / (1 << 20)) }, true},
-	},
-	percentiles("deadline to `Requeued=True`", requeued),
-	percentiles("deadline to the reservation", reserved),
-	percentiles("`Retry` to free quota", held),
-	percentiles("unrelated job, during the burst", unrelated),
-	percentiles("unrelated job, before it", unrelatedIdle),
-	[]row{
-		{"early", func(r result.Result) float64 { return float64(r.Early) }, false},
-		{"stuck", func(r result.Result) float64 { return float64(r.Stuck) }, false},
-	},
-)
+// rows are all, of which a table shows those that were measured. The calls are
+// those of the manager, by verb and resource.
+func rows(calls []row) []row {
+	return slices.Concat(
+		[]row{
+			{"API writes by Kueue", writes, false},
+			{"… for each workload", forEach(writes), false},
+			{"… to the Workload itself, for each", workloadWritesEach, false},
+		},
+		calls,
+		[]row{
+			{"conflicts", func(r result.Result) float64 { return float64(r.Conflicts) }, false},
+			{"reconciles for each workload", forEach(reconciles), false},
+			{"evictions for each workload", forEach(func(r result.Result) float64 { return float64(r.Evictions) }), false},
+			{"reservations for each workload", forEach(func(r result.Result) float64 { return float64(r.Reservations) }), false},
+			{"answers of the checks for each workload", forEach(func(r result.Result) float64 { return float64(r.Answers) }), false},
+			{"CPU of the manager, s", func(r result.Result) float64 { return r.CPUSeconds }, true},
+			{"CPU of the API server and etcd, s", func(r result.Result) float64 { return r.ServerCPUSeconds }, true},
+			{"peak memory of the manager, MiB", func(r result.Result) float64 { return positive(float64(r.PeakMemory) / (1 << 20)) }, true},
+		},
+		percentiles("deadline to `Requeued=True`", requeued),
+		percentiles("deadline to the reservation", reserved),
+		percentiles("`Retry` to free quota", held),
+		percentiles("unrelated job, during the burst", unrelated),
+		percentiles("unrelated job, before it", unrelatedIdle),
+		[]row{
+			{"early", func(r result.Result) float64 { return float64(r.Early) }, false},
+			{"stuck", func(r result.Result) float64 { return float64(r.Stuck) }, false},
+		},
+	)
+}
+
+// callRows returns a row for each verb and resource that a build has called.
+func callRows(columns [][]result.Result) []row {
+	names := map[string]bool{}
+	name := func(c result.Call) string { return fmt.Sprintf("… `%s %s`", c.Verb, c.Resource) }
+	for _, r := range slices.Concat(columns...) {
+		for _, call := range r.Calls {
+			names[name(call)] = true
+		}
+	}
+	var all []row
+	for _, n := range slices.Sorted(maps.Keys(names)) {
+		all = append(all, row{name: n, value: func(r result.Result) float64 {
+			count := 0
+			for _, call := range r.Calls {
+				if name(call) == n {
+					count += call.Count
+				}
+			}
+			return float64(count)
+		}})
+	}
+	return all
+}
 
 func percentiles(name string, of times) []row {
 	return []row{
@@ -112,7 +143,7 @@ func newTable(run *result.Run, scenario string, n int) table {
 		}
 	}
 	ours := pick(run, result.GateOn, scenario, n)
-	for _, row := range rows {
+	for _, row := range rows(callRows(columns)) {
 		name := row.name
 		if scenario == result.Fresh {
 			name = strings.Replace(name, "deadline to", "release of the queue to", 1)
