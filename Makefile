@@ -142,7 +142,7 @@ $(BIN)/kubectl: tools/kube-apiserver/go.mod tools/kube-apiserver/go.sum
 
 # Directories of ours that are Go modules with code of their own. tools/kind-node
 # is left out: its few lines would have all of Kubernetes compiled.
-OUR_MODULES = . $(patsubst %/go.mod,%,$(wildcard conformance/go.mod controlplane/go.mod demo/go.mod docs/go.mod simulation/go.mod tools/release/go.mod examples/go.mod examples/*/go.mod))
+OUR_MODULES = . $(patsubst %/go.mod,%,$(wildcard bench/go.mod conformance/go.mod controlplane/go.mod demo/go.mod docs/go.mod simulation/go.mod tools/release/go.mod examples/go.mod examples/*/go.mod))
 
 .PHONY: test
 test: verify lint test-unit test-simulation test-examples test-conformance test-observability test-docs ## Run verify, lint, all unit tests, the simulation, the examples, the conformance test, the alerts and the documentation.
@@ -150,7 +150,7 @@ test: verify lint test-unit test-simulation test-examples test-conformance test-
 .PHONY: lint
 lint: fresh-tree $(BIN)/staticcheck ## Check format, go vet and staticcheck: our modules, the overlay, the touched packages.
 	$(call say,gofmt)
-	@unformatted=$$(gofmt -l $(wildcard apis pkg test tools conformance controlplane demo docs examples)); \
+	@unformatted=$$(gofmt -l $(wildcard apis pkg test tools bench conformance controlplane demo docs examples)); \
 	if [ -n "$$unformatted" ]; then echo "error: not formatted (run gofmt -w, in the tree for overlay files):" >&2; echo "$$unformatted" >&2; exit 1; fi
 	@for module in $(OUR_MODULES); do \
 		echo "==> go vet and staticcheck in $$module"; \
@@ -314,6 +314,35 @@ demo: build envtest ## Show a delayed retry on a real control plane (GATE=off: w
 	$(call say,building the demo)
 	@cd demo && go build -o $(BIN)/demo .
 	@exec $(BIN)/demo --gate=$(GATE_VALUE) --bin-dir build/bin --out build/demo --tree-dir $(TREE)
+
+##@ Measuring
+
+BENCH_DIR := $(PROJECT)/build/bench
+
+.PHONY: bench-scheduler
+bench-scheduler: fresh-tree envtest ## Run upstream's benchmark of the scheduler with the gate off and on in turn (BENCH_ROUNDS=3; a minute and a half each).
+	$(call say,building upstream's benchmark of the scheduler with the gate off and on)
+	@tools/gate-on.sh $(TREE) $(GATE_ON_DIR)
+	@export CGO_ENABLED=0; cd $(TREE_DIR) && go build -o $(BIN)/scheduler-runner ./test/performance/scheduler/runner && \
+	go build -o $(BIN)/minimalkueue-off ./test/performance/scheduler/minimalkueue && \
+	go build -overlay $(GATE_ON_DIR)/overlay.json -o $(BIN)/minimalkueue-on ./test/performance/scheduler/minimalkueue && \
+	cd $(PROJECT)/bench && go build -o $(BIN)/bench-scheduler ./scheduler
+	@exec $(BIN)/bench-scheduler --bin-dir $(BIN) --tree-dir $(TREE_DIR) --out $(BENCH_DIR) --rounds $(BENCH_ROUNDS)
+
+BENCH_ROUNDS ?= 3
+
+.PHONY: bench-report
+bench-report: need-tools ## Write docs/performance.md from the results of "make bench" and "make bench-scheduler".
+	@cd bench && go run ./report --run $(BENCH_DIR)/run.json --throughput $(BENCH_DIR)/throughput.json \
+		--notes report/notes.md --out $(PROJECT)/docs/performance.md --pictures $(PROJECT)/docs/performance
+
+# "benchstat old new" compares the outputs of two versions.
+BENCH_ARGS ?= -count=6
+BENCH_GO_PACKAGES := ./pkg/workload ./pkg/cache/queue ./pkg/metrics
+
+.PHONY: bench-go
+bench-go: fresh-tree ## Run the Go benchmarks of what the patches added, for benchstat (BENCH_ARGS="-count=6").
+	@cd $(TREE_DIR) && go test -run '^$$' -bench 'Retry' $(BENCH_ARGS) $(BENCH_GO_PACKAGES)
 
 ##@ Shipping
 

@@ -139,7 +139,7 @@ type Throughput struct {
 	Gate      bool    `json:"gate"`
 	Round     int     `json:"round"`
 	Workloads int     `json:"workloads"`
-	Seconds   float64 `json:"seconds"` // until all had been admitted
+	Seconds   float64 `json:"seconds"` // from the start of the manager until all had finished
 	CPU       float64 `json:"cpuSeconds"`
 }
 
