@@ -378,6 +378,8 @@ $(BIN)/govulncheck: tools/govulncheck/go.mod tools/govulncheck/go.sum
 E2E_DIR := $(PROJECT)/build/e2e
 E2E_ARTIFACTS := $(PROJECT)/build/artifacts
 E2E_CLUSTER ?= kueue-e2e
+# The specs share the cluster, and mostly wait.
+E2E_PROCS ?= 3
 E2E_BUILT_IMAGE := localhost/kind-node:v$(KUBE_VERSION)
 # What upstream's end-to-end tests run in their pods.
 E2E_AGNHOST := registry.k8s.io/e2e-test-images/agnhost:2.57
@@ -404,8 +406,9 @@ e2e-cluster: $(if $(E2E_KUBECONFIG),,need-docker) image manifests kubectl $(BIN)
 .PHONY: test-e2e
 test-e2e: e2e-cluster ## Run the end-to-end suite in that cluster, with what is installed there (GINKGO_ARGS).
 	$(call say,the end-to-end suite)
-	@cd $(TREE_DIR) && export KUBECONFIG=$(E2E_DIR)/kubeconfig E2E_TEST_AGNHOST_IMAGE=$(E2E_AGNHOST); \
-	go run github.com/onsi/ginkgo/v2/ginkgo run --trimpath --output-interceptor-mode=none -v $(GINKGO_ARGS) ./test/e2e/delayedretry || \
+	@rm -rf $(E2E_ARTIFACTS)
+	@cd $(TREE_DIR) && export KUBECONFIG=$(E2E_DIR)/kubeconfig E2E_TEST_AGNHOST_IMAGE=$(E2E_AGNHOST) ARTIFACTS=$(E2E_ARTIFACTS); \
+	go run github.com/onsi/ginkgo/v2/ginkgo run --trimpath --output-interceptor-mode=none -v --procs=$(E2E_PROCS) $(GINKGO_ARGS) ./test/e2e/delayedretry || \
 	{ cd $(PROJECT) && $(IN_E2E) tools/e2e/cluster.sh logs; exit 1; }
 
 .PHONY: e2e-cluster-delete

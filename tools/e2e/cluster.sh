@@ -74,7 +74,6 @@ down() {
 
 logs() {
   export KUBECONFIG=$kubeconfig
-  rm -rf "$E2E_ARTIFACTS"
   mkdir -p "$E2E_ARTIFACTS"
   "$kubectl" --namespace kueue-system logs --selector control-plane=controller-manager --prefix --tail -1 >"$E2E_ARTIFACTS/manager.log" || true
   "$kubectl" get events --all-namespaces --sort-by .lastTimestamp >"$E2E_ARTIFACTS/events.txt" || true
