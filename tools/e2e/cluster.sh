@@ -48,6 +48,7 @@ up() {
     fi
     say "loading $DIST/kueue-$VERSION.tar"
     "$kind" load image-archive --name "$E2E_CLUSTER" "$DIST/kueue-$VERSION.tar"
+    "$kind" load image-archive --name "$E2E_CLUSTER" "$E2E_DIR/examples/images.tar"
   fi
   export KUBECONFIG=$kubeconfig
   say "installing $DIST/manifests.yaml"
