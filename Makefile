@@ -392,6 +392,10 @@ E2E_KUBECONFIG ?=
 # Plain Kueue, which the suite upgrades and goes back to: built here as ours is.
 E2E_PLAIN := $(E2E_DIR)/plain
 E2E_PLAIN_IMAGE := $(if $(E2E_KUBECONFIG),registry.k8s.io/kueue/kueue,localhost/kueue):$(BASE_VERSION)
+# The manifests of the example controllers, with images that the cluster has or
+# can pull. Empty: no spec of them.
+E2E_EXAMPLES ?= $(if $(E2E_KUBECONFIG),,$(E2E_DIR)/examples)
+E2E_EXAMPLE_NAMES := budget capacity
 IN_E2E = BIN=$(BIN) DIST=$(abspath $(DIST)) VERSION=$(VERSION) E2E_DIR=$(E2E_DIR) E2E_ARTIFACTS=$(E2E_ARTIFACTS) E2E_CLUSTER=$(E2E_CLUSTER) \
 	E2E_BUILT_IMAGE=$(E2E_BUILT_IMAGE) E2E_NODE_IMAGE=$(E2E_NODE_IMAGE) E2E_KUBECONFIG=$(E2E_KUBECONFIG)
 
@@ -408,8 +412,19 @@ need-debootstrap:
 	@test $$(id -u) = 0 || { echo "error: debootstrap works for root only: become root, and run make again" >&2; exit 1; }
 
 .PHONY: e2e-cluster
-e2e-cluster: $(if $(E2E_KUBECONFIG),need-pullable,need-docker) image manifests kubectl $(BIN)/kind ## Start a kind cluster with build/dist installed (E2E_NODE_IMAGE, or E2E_KUBECONFIG=file for another cluster).
+e2e-cluster: $(if $(E2E_KUBECONFIG),need-pullable,need-docker example-images) image manifests kubectl $(BIN)/kind ## Start a kind cluster with build/dist installed (E2E_NODE_IMAGE, or E2E_KUBECONFIG=file for another cluster).
 	@$(IN_E2E) tools/e2e/cluster.sh up
+
+# For this machine's architecture, which is that of kind's nodes.
+.PHONY: example-images
+example-images: fresh-tree release-tool ## Write images of the example controllers to build/e2e/examples, and their manifests with these images.
+	$(call say,building the images of $(E2E_EXAMPLE_NAMES))
+	@mkdir -p $(E2E_DIR)/examples
+	@cd examples && CGO_ENABLED=0 GOOS=linux go build -ldflags "-s -w" -o $(E2E_DIR)/examples/ $(addprefix ./,$(E2E_EXAMPLE_NAMES))
+	@$(RELEASE_TOOL) program-images $(addprefix --program $(E2E_DIR)/examples/,$(E2E_EXAMPLE_NAMES)) --archive $(E2E_DIR)/examples/images.tar
+	@for example in $(E2E_EXAMPLE_NAMES); do \
+		sed "s|image: $$example:latest|image: localhost/$$example:$(VERSION)|" examples/$$example/manifests.yaml >$(E2E_DIR)/examples/$$example.yaml; \
+	done
 
 # The stamps are upstream's: the same image, whatever is committed here.
 .PHONY: e2e-plain
@@ -422,7 +437,7 @@ e2e-plain: e2e-cluster
 .PHONY: test-e2e
 test-e2e: e2e-plain ## Run the end-to-end suite in that cluster, with what is installed there (GINKGO_ARGS).
 	$(call say,the end-to-end suite)
-	@cd $(TREE_DIR) && export E2E_TEST_AGNHOST_IMAGE=$(E2E_AGNHOST) E2E_MANIFESTS=$(abspath $(DIST))/manifests.yaml E2E_PLAIN_MANIFESTS=$(E2E_PLAIN)/manifests.yaml ARTIFACTS=$(E2E_ARTIFACTS) && \
+	@cd $(TREE_DIR) && export E2E_TEST_AGNHOST_IMAGE=$(E2E_AGNHOST) E2E_MANIFESTS=$(abspath $(DIST))/manifests.yaml E2E_PLAIN_MANIFESTS=$(E2E_PLAIN)/manifests.yaml E2E_EXAMPLES=$(E2E_EXAMPLES) ARTIFACTS=$(E2E_ARTIFACTS) && \
 	$(IN_E2E) $(PROJECT)/tools/e2e/cluster.sh run \
 	go run github.com/onsi/ginkgo/v2/ginkgo run --trimpath --output-interceptor-mode=none -v --procs=$(E2E_PROCS) $(GINKGO_ARGS) ./test/e2e/delayedretry
 

@@ -56,6 +56,7 @@ up() {
     fi
   fi
   load "$DIST/kueue-$VERSION.tar"
+  load "$E2E_DIR/examples/images.tar"
   export KUBECONFIG=$kubeconfig
   say "installing $DIST/manifests.yaml"
   "$kubectl" apply --server-side -f "$DIST/manifests.yaml" | awk '{count++} END {print count " objects"}'

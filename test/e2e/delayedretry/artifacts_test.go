@@ -77,16 +77,16 @@ var _ = ginkgo.JustAfterEach(func() {
 	gomega.Expect(k8sClient.List(ctx, pods)).To(gomega.Succeed())
 	for i := range pods.Items {
 		if pod := &pods.Items[i]; pod.Namespace != "kube-system" {
-			gomega.Expect(os.WriteFile(filepath.Join(dir, pod.Namespace+"_"+pod.Name+".log"), podLogs(pod), 0o644)).To(gomega.Succeed())
+			logs, err := podLogs(pod)
+			if err != nil {
+				logs = err.Error()
+			}
+			gomega.Expect(os.WriteFile(filepath.Join(dir, pod.Namespace+"_"+pod.Name+".log"), []byte(logs), 0o644)).To(gomega.Succeed())
 		}
 	}
 })
 
-// podLogs returns what the first container of the pod has logged, or why it cannot.
-func podLogs(pod *corev1.Pod) []byte {
+func podLogs(pod *corev1.Pod) (string, error) {
 	logs, err := restClient.Get().Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("log").Do(ctx).Raw()
-	if err != nil {
-		return []byte(err.Error())
-	}
-	return logs
+	return string(logs), err
 }

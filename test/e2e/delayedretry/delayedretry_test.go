@@ -21,27 +21,33 @@ import (
 
 	"github.com/onsi/ginkgo/v2"
 	"github.com/onsi/gomega"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/controller/admissionchecks/external"
+	"sigs.k8s.io/kueue/pkg/workload"
+	"sigs.k8s.io/kueue/test/util"
 )
 
 var _ = ginkgo.Describe("Delayed retry of admission checks", ginkgo.Label("feature:admissionchecks", "feature:acrequeueafter"), func() {
-	const delay = 10 * time.Second
-
 	var (
 		check kueue.AdmissionCheckReference
+		queue *fixture
 		job   *queuedJob
 	)
 
 	ginkgo.BeforeEach(func() {
 		check = createCheck()
-		job = newFixture(check).createJob("job")
+		queue = newFixture(check)
+		job = queue.createJob("job")
+		job.expectAsked(check, 0)
 	})
 
 	ginkgo.It("Should stop the pods of a job for the delay, and then run them to the end", func() {
+		const delay = 8 * time.Second
+
 		ginkgo.By("admitting the job")
-		job.expectAsked(check, 0)
 		job.say(check, external.Ready("at first"))
 		first := job.expectRunningPod()
 
@@ -61,5 +67,114 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", ginkgo.Label("featu
 		second := job.expectRunningPod()
 		gomega.Expect(second.UID).NotTo(gomega.Equal(first.UID))
 		job.finish(second)
+	})
+
+	ginkgo.It("Should leave the quota to another job during the delay, and for as long as that runs", ginkgo.Label("smoke"), func() {
+		const delay = 8 * time.Second
+
+		other := queue.createJob("other")
+		asked := time.Now()
+		job.say(check, external.Retry(delay, "not yet"))
+
+		ginkgo.By("running the other job during the delay")
+		deadline := job.expectWaiting(asked.Add(delay))
+		other.expectAsked(check, 0)
+		other.say(check, external.Ready("at once"))
+		running := other.expectRunningPod()
+		gomega.Expect(running.Status.StartTime.Time).To(gomega.BeTemporally("<", deadline))
+		job.expectWaitsUntil(deadline)
+
+		ginkgo.By("requeueing the job after the delay, while there is no quota for it")
+		gomega.Eventually(func(g gomega.Gomega) {
+			g.Expect(apimeta.IsStatusConditionTrue(job.workload(g).Status.Conditions, kueue.WorkloadRequeued)).To(gomega.BeTrue())
+		}, util.Timeout, util.Interval).Should(gomega.Succeed())
+		gomega.Consistently(func(g gomega.Gomega) {
+			g.Expect(workload.HasQuotaReservation(job.workload(g))).To(gomega.BeFalse())
+			g.Expect(other.pods(g)).To(gomega.ConsistOf(gomega.And(
+				gomega.HaveField("UID", running.UID),
+				gomega.HaveField("DeletionTimestamp", gomega.BeNil()),
+			)))
+		}, util.ConsistentDuration, util.Interval).Should(gomega.Succeed())
+
+		ginkgo.By("ending the other job")
+		other.finish(running)
+		job.expectAskedAfter(deadline, check, 1)
+		job.say(check, external.Ready("now"))
+		job.finish(job.expectRunningPod())
+	})
+
+	ginkgo.It("Should reject a job while it waits", func() {
+		const delay = 5 * time.Second
+
+		asked := time.Now()
+		job.say(check, external.Retry(delay, "not yet"))
+		deadline := job.expectWaiting(asked.Add(delay))
+		job.say(check, external.Rejected("never"))
+		job.expectDeactivated()
+
+		ginkgo.By("not retrying it at the deadline that it had")
+		job.expectStaysDeactivated(time.Until(deadline) + util.ConsistentDuration)
+	})
+
+	ginkgo.It("Should stop the pods of a job that is rejected, and not retry it", func() {
+		job.say(check, external.Ready("at first"))
+		job.expectRunningPod()
+		job.say(check, external.Rejected("no more"))
+		job.expectDeactivated()
+		job.expectNoPods()
+		job.expectStaysDeactivated(util.ConsistentDuration)
+	})
+
+	ginkgo.It("Should forget the delay of a job that is deactivated, and queue it as new when it is reactivated", func() {
+		job.say(check, external.Retry(time.Second, "not yet"))
+		job.expectAsked(check, 1)
+		asked := time.Now()
+		job.say(check, external.Retry(time.Hour, "not for long"))
+		job.expectWaiting(asked.Add(time.Hour))
+
+		ginkgo.By("deactivating it")
+		job.setActive(false)
+		gomega.Eventually(func(g gomega.Gomega) {
+			wl := job.workload(g)
+			g.Expect(wl.Status.RequeueState).To(gomega.BeNil())
+			state := external.StateOf(wl, check)
+			g.Expect(state).NotTo(gomega.BeNil())
+			g.Expect(state.State).To(gomega.Equal(kueue.CheckStatePending))
+			g.Expect(state.RequeueAfterSeconds).To(gomega.BeNil())
+			g.Expect(ptr.Deref(state.RetryCount, 0)).To(gomega.BeZero())
+		}, util.Timeout, util.Interval).Should(gomega.Succeed())
+		job.expectStaysDeactivated(util.ConsistentDuration)
+
+		ginkgo.By("reactivating it")
+		job.setActive(true)
+		job.expectAsked(check, 0)
+		job.say(check, external.Ready("now"))
+		job.expectRunningPod()
+	})
+})
+
+var _ = ginkgo.Describe("Delayed retry of two admission checks", ginkgo.Label("feature:admissionchecks", "feature:acrequeueafter"), func() {
+	ginkgo.It("Should wait longer when the second check asks late, and retry both once", ginkgo.Label("smoke"), func() {
+		early, late := createCheck(), createCheck()
+		job := newFixture(early, late).createJob("job")
+		job.expectAsked(early, 0)
+
+		ginkgo.By("waiting for the first check")
+		asked := time.Now()
+		job.say(early, external.Retry(4*time.Second, "not yet"))
+		job.expectWaiting(asked.Add(4 * time.Second))
+
+		ginkgo.By("waiting longer for the second check")
+		asked = time.Now()
+		job.say(late, external.Retry(9*time.Second, "not so soon"))
+		deadline := job.expectWaiting(asked.Add(9 * time.Second))
+		job.expectWaitsUntil(deadline)
+
+		ginkgo.By("retrying both")
+		job.expectAskedAfter(deadline, early, 1)
+		job.expectAskedAfter(deadline, late, 1)
+		job.say(early, external.Ready("now"))
+		job.say(late, external.Ready("now"))
+		job.finish(job.expectRunningPod())
 	})
 })

@@ -223,3 +223,34 @@ func (j *queuedJob) finish(pod *corev1.Pod) {
 	}, util.LongTimeout, util.Interval).Should(gomega.Succeed())
 	util.ExpectWorkloadToFinish(ctx, k8sClient, j.wlKey)
 }
+
+func (j *queuedJob) setActive(active bool) {
+	ginkgo.GinkgoHelper()
+	gomega.Eventually(func(g gomega.Gomega) {
+		wl := j.workload(g)
+		wl.Spec.Active = &active
+		g.Expect(k8sClient.Update(ctx, wl)).To(gomega.Succeed())
+	}, util.Timeout, util.Interval).Should(gomega.Succeed())
+}
+
+// expectDeactivated waits until a check's rejection has deactivated the job.
+func (j *queuedJob) expectDeactivated() {
+	ginkgo.GinkgoHelper()
+	gomega.Eventually(func(g gomega.Gomega) {
+		wl := j.workload(g)
+		g.Expect(workload.IsActive(wl)).To(gomega.BeFalse())
+		g.Expect(workload.IsEvictedDueToDeactivationByKueue(wl)).To(gomega.BeTrue())
+		g.Expect(workload.HasQuotaReservation(wl)).To(gomega.BeFalse())
+		g.Expect(wl.Status.RequeueState).To(gomega.BeNil())
+	}, util.Timeout, util.Interval).Should(gomega.Succeed())
+}
+
+func (j *queuedJob) expectStaysDeactivated(duration time.Duration) {
+	ginkgo.GinkgoHelper()
+	gomega.Consistently(func(g gomega.Gomega) {
+		wl := j.workload(g)
+		g.Expect(workload.IsActive(wl)).To(gomega.BeFalse())
+		g.Expect(workload.HasQuotaReservation(wl)).To(gomega.BeFalse())
+		g.Expect(j.pods(g)).To(gomega.BeEmpty())
+	}, duration, util.Interval).Should(gomega.Succeed())
+}
