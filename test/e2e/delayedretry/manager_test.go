@@ -33,7 +33,7 @@ import (
 var _ = ginkgo.Describe("Delayed retry of admission checks, while Kueue is replaced", ginkgo.Serial, ginkgo.Label("feature:admissionchecks", "feature:acrequeueafter"), func() {
 	// Longer than it takes to replace the managers on a busy machine; otherwise the
 	// deadline passes meanwhile, and the specs show less.
-	const delay = 45 * time.Second
+	const delay = 30 * time.Second
 
 	var (
 		ours  manifests
