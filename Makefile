@@ -405,7 +405,7 @@ need-docker:
 	@docker info >/dev/null 2>&1 || { echo "error: kind needs Docker, which does not run, or not for you (docker info tells more): start it, or name a cluster that runs: make e2e-cluster E2E_KUBECONFIG=file" >&2; exit 1; }
 
 need-pullable:
-	@$(if $(filter localhost/%,$(IMAGE)),echo "error: the cluster of E2E_KUBECONFIG cannot pull $(IMAGE): push it (make image-push IMAGE=registry/name:tag), and say the same IMAGE here" >&2; exit 1,:)
+	@$(if $(filter localhost/%,$(IMAGE)),echo "error: the cluster of E2E_KUBECONFIG cannot pull $(IMAGE): push it with make image-push IMAGE=registry/name:tag and say the same IMAGE here" >&2; exit 1,:)
 
 need-debootstrap:
 	@command -v debootstrap >/dev/null || { echo "error: debootstrap is not installed: apt-get install debootstrap" >&2; exit 1; }

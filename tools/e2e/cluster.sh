@@ -83,8 +83,10 @@ down() {
 # The log of a pod is gone with the pod, and tests replace the managers.
 follow() {
   # A watch ends after some time.
-  while "$kubectl" --namespace kueue-system get pods --selector control-plane=controller-manager --watch \
-    --output jsonpath='{.metadata.name} {.status.phase}{"\n"}'; do :; done |
+  while sleep 1; do
+    "$kubectl" --namespace kueue-system get pods --selector control-plane=controller-manager --watch \
+      --output jsonpath='{.metadata.name} {.status.phase}{"\n"}' || true
+  done |
     while read -r pod phase; do
       if [ "$phase" = Running ] && [ ! -e "$E2E_ARTIFACTS/$pod.log" ]; then
         "$kubectl" --namespace kueue-system logs --follow "$pod" >"$E2E_ARTIFACTS/$pod.log" &

@@ -28,9 +28,9 @@ import (
 	"sigs.k8s.io/kueue/test/util"
 )
 
-// Serial, because the specs replace the managers that all others need, and in
-// this order, because each leaves them as they were.
-var _ = ginkgo.Describe("Delayed retry of admission checks, while Kueue is replaced", ginkgo.Serial, ginkgo.Label("feature:admissionchecks", "feature:acrequeueafter"), func() {
+// Serial, because the others need the managers that these specs replace. Each
+// installs what was there before.
+var _ = ginkgo.Describe("Delayed retry of admission checks, while Kueue is replaced", ginkgo.Serial, ginkgo.Label("feature:admissionchecks", "feature:acrequeueafter", "kueue-replaced"), func() {
 	// Longer than it takes to replace the managers on a busy machine; otherwise the
 	// deadline passes meanwhile, and the specs show less.
 	const delay = 30 * time.Second
@@ -42,7 +42,6 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, while Kueue is repla
 
 	ginkgo.BeforeEach(func() {
 		ours = manifestsOf("E2E_MANIFESTS")
-		// Before what the spec creates is deleted: webhooks have to answer.
 		check = createCheck()
 	})
 
