@@ -181,16 +181,21 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 
 // PlanLeftWaiting decides what is due, with the gate off, for a workload that
 // was waiting for the retry of its checks when the gate was switched off, which
-// the messages tell: it is requeued at the time that was recorded last.
+// the messages tell: it is requeued at the time that was recorded last, or
+// forgets its retries if it is deactivated before.
 func PlanLeftWaiting(wl *kueue.Workload, now time.Time) RetryPlan {
 	plan := RetryPlan{Deadline: requeueAt(wl)}
-	if !IsActive(wl) || apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget) ||
-		!IsWaitingForRetry(wl) {
-		return plan
-	}
-	plan.Action = RetryRequeue
-	if now.Before(plan.Deadline) {
+	switch {
+	case !IsActive(wl):
+		// The time goes with the deactivation, and the checks would stay in Retry.
+		if IsLeftWaiting(wl) {
+			plan.Action = RetryForget
+		}
+	case apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget) || !IsWaitingForRetry(wl):
+	case now.Before(plan.Deadline):
 		plan.Action = RetryWait
+	default:
+		plan.Action = RetryRequeue
 	}
 	return plan
 }

@@ -677,6 +677,20 @@ func TestPlanLeftWaiting(t *testing.T) {
 			workload: evictedByRetry(0, 60).AdmissionChecks(retryAt("a", 0, 60)).Obj(),
 			now:      60,
 		},
+		"deactivated": {
+			workload: waiting(0, 60).Active(false).AdmissionChecks(retryAt("a", 0, 60)).Obj(),
+			now:      5,
+			want:     RetryForget,
+		},
+		"deactivated, quota held": {
+			workload: evictedByRetry(0, 60).Active(false).AdmissionChecks(retryAt("a", 0, 60)).Obj(),
+			now:      5,
+			want:     RetryForget,
+		},
+		"as upstream: deactivated, with no time recorded": {
+			workload: requeuedWorkload().Active(false).AdmissionChecks(retryAt("a", 0, 60)).Obj(),
+			now:      5,
+		},
 		"as upstream: a late Retry with no time recorded": {
 			workload: requeuedWorkload().AdmissionChecks(retryAt("a", 0, 60)).Obj(),
 			now:      60,

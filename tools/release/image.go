@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -119,7 +120,7 @@ func (r *release) buildIndex() (v1.ImageIndex, error) {
 	}
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, architecture := range r.architectures {
-		image, err := r.buildImage(system, architecture)
+		image, err := r.buildImage(system, architecture, r.managerPath(architecture), r.metadata())
 		if err != nil {
 			return nil, err
 		}
@@ -136,13 +137,14 @@ func (r *release) managerPath(architecture string) string {
 }
 
 // buildImage returns the image for one architecture: the files that all share,
-// and the manager.
-func (r *release) buildImage(system v1.Layer, architecture string) (v1.Image, error) {
-	manager, err := os.ReadFile(r.managerPath(architecture))
+// and the program.
+func (r *release) buildImage(system v1.Layer, architecture, path string, metadata map[string]string) (v1.Image, error) {
+	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	program, err := r.layer(imageFile{name: entrypoint, mode: 0o755, content: manager})
+	file := "/" + filepath.Base(path)
+	program, err := r.layer(imageFile{name: file, mode: 0o755, content: content})
 	if err != nil {
 		return nil, err
 	}
@@ -154,13 +156,13 @@ func (r *release) buildImage(system v1.Layer, architecture string) (v1.Image, er
 		Created:      created,
 		Config: v1.Config{
 			User:       user,
-			Entrypoint: []string{entrypoint},
+			Entrypoint: []string{file},
 			WorkingDir: "/",
 			Env: []string{
 				"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 				"SSL_CERT_FILE=" + rootsPath,
 			},
-			Labels: r.metadata(),
+			Labels: metadata,
 		},
 	})
 	if err != nil {
@@ -168,15 +170,38 @@ func (r *release) buildImage(system v1.Layer, architecture string) (v1.Image, er
 	}
 	image, err = mutate.Append(image,
 		mutate.Addendum{Layer: system, History: v1.History{Created: created, CreatedBy: "users, CA certificates, license"}},
-		mutate.Addendum{Layer: program, History: v1.History{Created: created, CreatedBy: "Kueue's manager " + r.version}},
+		mutate.Addendum{Layer: program, History: v1.History{Created: created, CreatedBy: file + " " + r.version}},
 	)
 	if err != nil {
 		return nil, err
 	}
-	return mutate.Annotations(image, r.metadata()).(v1.Image), nil
+	return mutate.Annotations(image, metadata).(v1.Image), nil
 }
 
-// systemLayer holds what the manager needs besides itself.
+// makeProgramImages writes an archive for Docker and kind with an image for each
+// program: localhost/<its name>, for this machine's architecture.
+func (r *release) makeProgramImages(programs []string, archive string) error {
+	system, err := r.systemLayer()
+	if err != nil {
+		return err
+	}
+	images := map[name.Tag]v1.Image{}
+	for _, program := range programs {
+		tag, err := name.NewTag("localhost/" + filepath.Base(program) + ":" + r.version)
+		if err != nil {
+			return err
+		}
+		if images[tag], err = r.buildImage(system, runtime.GOARCH, program, nil); err != nil {
+			return err
+		}
+	}
+	if err := tarball.MultiWriteToFile(archive, images); err != nil {
+		return err
+	}
+	return r.wrote(archive)
+}
+
+// systemLayer holds what a program needs besides itself.
 func (r *release) systemLayer() (v1.Layer, error) {
 	license, err := os.ReadFile(filepath.Join(r.tree, "LICENSE"))
 	if err != nil {

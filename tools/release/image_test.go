@@ -242,6 +242,38 @@ func TestImageForDocker(t *testing.T) {
 	}
 }
 
+func TestProgramImages(t *testing.T) {
+	r := newRelease(t, "")
+	dir := t.TempDir()
+	for _, program := range []string{"budget", "capacity"} {
+		put(t, filepath.Join(dir, program), []byte("the program "+program))
+	}
+	archive := filepath.Join(dir, "images.tar")
+	if err := r.makeProgramImages([]string{filepath.Join(dir, "budget"), filepath.Join(dir, "capacity")}, archive); err != nil {
+		t.Fatal(err)
+	}
+	for _, program := range []string{"budget", "capacity"} {
+		tag, err := name.NewTag("localhost/" + program + ":" + testVersion)
+		if err != nil {
+			t.Fatal(err)
+		}
+		image, err := tarball.ImageFromPath(archive, &tag)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, err := image.ConfigFile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"/" + program}, config.Config.Entrypoint); diff != "" {
+			t.Errorf("entrypoint (-want,+got):\n%s", diff)
+		}
+		if mode := fileModes(t, image)[program]; mode != 0o755 {
+			t.Errorf("the mode of %s is %o", program, mode)
+		}
+	}
+}
+
 func TestReproducible(t *testing.T) {
 	first, second := newRelease(t, ""), newRelease(t, "")
 	if err := first.makeImage(); err != nil {

@@ -59,6 +59,11 @@ func newCommand() *cobra.Command {
 		defer stop()
 		return r.push(ctx)
 	})
+	var programs []string
+	var archive string
+	images := verb("program-images", "Write an archive with an image for each of some programs", func(*cobra.Command) error { return r.makeProgramImages(programs, archive) })
+	images.Flags().StringSliceVar(&programs, "program", nil, "path of a program; each has the image localhost/<its name>")
+	images.Flags().StringVar(&archive, "archive", "", "where to write")
 	verb("manifests", "Write manifests.yaml from upstream's kustomization", func(*cobra.Command) error { return r.makeManifests() })
 	verb("chart", "Package upstream's Helm chart", func(*cobra.Command) error { return r.makeChart() })
 

@@ -21,150 +21,160 @@ import (
 
 	"github.com/onsi/ginkgo/v2"
 	"github.com/onsi/gomega"
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/controller/admissionchecks/external"
-	workloadjob "sigs.k8s.io/kueue/pkg/controller/jobs/job"
-	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
-	testingjob "sigs.k8s.io/kueue/pkg/util/testingjobs/job"
 	"sigs.k8s.io/kueue/pkg/workload"
 	"sigs.k8s.io/kueue/test/util"
 )
 
-const controllerName = "example.com/e2e"
-
 var _ = ginkgo.Describe("Delayed retry of admission checks", ginkgo.Label("feature:admissionchecks", "feature:acrequeueafter"), func() {
 	var (
-		ns             *corev1.Namespace
-		check          *kueue.AdmissionCheck
-		resourceFlavor *kueue.ResourceFlavor
-		clusterQueue   *kueue.ClusterQueue
-		localQueue     *kueue.LocalQueue
-		job            *batchv1.Job
-		wlKey          client.ObjectKey
+		check kueue.AdmissionCheckReference
+		queue *fixture
+		job   *queuedJob
 	)
 
-	say := func(verdict external.Verdict) {
-		ginkgo.GinkgoHelper()
-		writer := &external.Writer{Client: k8sClient, Reader: k8sClient, FieldManager: controllerName}
-		gomega.Eventually(func() error {
-			return writer.SetState(ctx, wlKey, kueue.AdmissionCheckReference(check.Name), func(*kueue.Workload, kueue.AdmissionCheckState) external.Verdict { return verdict })
-		}, util.Timeout, util.Interval).Should(gomega.Succeed())
-	}
-
-	// expectAsked waits until the check is asked, after the given number of retries.
-	expectAsked := func(retries int32) *kueue.Workload {
-		ginkgo.GinkgoHelper()
-		wl := &kueue.Workload{}
-		gomega.Eventually(func(g gomega.Gomega) {
-			g.Expect(k8sClient.Get(ctx, wlKey, wl)).To(gomega.Succeed())
-			g.Expect(workload.HasQuotaReservation(wl)).To(gomega.BeTrue())
-			g.Expect(external.Asks(wl, kueue.AdmissionCheckReference(check.Name))).To(gomega.BeTrue())
-		}, util.LongTimeout, util.Interval).Should(gomega.Succeed())
-		state := external.StateOf(wl, kueue.AdmissionCheckReference(check.Name))
-		gomega.Expect(ptr.Deref(state.RetryCount, 0)).To(gomega.Equal(retries))
-		return wl
-	}
-
-	expectRunningPod := func() *corev1.Pod {
-		ginkgo.GinkgoHelper()
-		pods := &corev1.PodList{}
-		gomega.Eventually(func(g gomega.Gomega) {
-			g.Expect(k8sClient.List(ctx, pods, client.InNamespace(ns.Name))).To(gomega.Succeed())
-			g.Expect(pods.Items).To(gomega.HaveLen(1))
-			g.Expect(pods.Items[0].DeletionTimestamp).To(gomega.BeNil())
-			g.Expect(pods.Items[0].Status.Phase).To(gomega.Equal(corev1.PodRunning))
-		}, util.LongTimeout, util.Interval).Should(gomega.Succeed())
-		return &pods.Items[0]
-	}
-
 	ginkgo.BeforeEach(func() {
-		ns = util.CreateNamespaceFromPrefixWithLog(ctx, k8sClient, "delayed-retry-")
-		resourceFlavor = utiltestingapi.MakeResourceFlavor("flavor-" + ns.Name).Obj()
-		util.MustCreate(ctx, k8sClient, resourceFlavor)
-		check = utiltestingapi.MakeAdmissionCheck("check-" + ns.Name).ControllerName(controllerName).Obj()
-		util.MustCreate(ctx, k8sClient, check)
-		util.SetAdmissionCheckActive(ctx, k8sClient, check, metav1.ConditionTrue)
-		clusterQueue = utiltestingapi.MakeClusterQueue("cq-" + ns.Name).
-			ResourceGroup(*utiltestingapi.MakeFlavorQuotas(resourceFlavor.Name).Resource(corev1.ResourceCPU, "100m").Obj()).
-			AdmissionChecks(kueue.AdmissionCheckReference(check.Name)).
-			Obj()
-		util.CreateClusterQueuesAndWaitForActive(ctx, k8sClient, clusterQueue)
-		localQueue = utiltestingapi.MakeLocalQueue("lq", ns.Name).ClusterQueue(clusterQueue.Name).Obj()
-		util.CreateLocalQueuesAndWaitForActive(ctx, k8sClient, localQueue)
-
-		job = testingjob.MakeJob("job", ns.Name).
-			Queue(kueue.LocalQueueName(localQueue.Name)).
-			Image(util.GetAgnHostImage(), util.BehaviorWaitForDeletion).
-			RequestAndLimit(corev1.ResourceCPU, "100m").
-			TerminationGracePeriod(1).
-			Obj()
-		util.MustCreate(ctx, k8sClient, job)
-		wlKey = client.ObjectKey{Namespace: ns.Name, Name: workloadjob.GetWorkloadNameForJob(job.Name, job.UID)}
-	})
-
-	ginkgo.AfterEach(func() {
-		gomega.Expect(util.DeleteNamespace(ctx, k8sClient, ns)).To(gomega.Succeed())
-		util.ExpectObjectToBeDeletedWithTimeout(ctx, k8sClient, clusterQueue, true, util.LongTimeout)
-		util.ExpectObjectToBeDeleted(ctx, k8sClient, check, true)
-		util.ExpectObjectToBeDeleted(ctx, k8sClient, resourceFlavor, true)
-		util.ExpectAllPodsInNamespaceDeleted(ctx, k8sClient, ns)
+		check = createCheck()
+		queue = newFixture(check)
+		job = queue.createJob("job")
+		job.expectAsked(check, 0)
 	})
 
 	ginkgo.It("Should stop the pods of a job for the delay, and then run them to the end", func() {
-		const delay = 10 * time.Second
+		const delay = 8 * time.Second
 
 		ginkgo.By("admitting the job")
-		expectAsked(0)
-		say(external.Ready("at first"))
-		first := expectRunningPod()
+		job.say(check, external.Ready("at first"))
+		first := job.expectRunningPod()
 
 		ginkgo.By("asking for a retry after the delay")
-		asked := metav1.Now().Rfc3339Copy()
-		say(external.Retry(delay, "not yet"))
-		wl := &kueue.Workload{}
-		gomega.Eventually(func(g gomega.Gomega) {
-			g.Expect(k8sClient.Get(ctx, wlKey, wl)).To(gomega.Succeed())
-			g.Expect(workload.IsEvicted(wl)).To(gomega.BeTrue())
-			g.Expect(workload.HasQuotaReservation(wl)).To(gomega.BeFalse())
-			g.Expect(wl.Status.RequeueState).NotTo(gomega.BeNil())
-			g.Expect(wl.Status.RequeueState.RequeueAt).NotTo(gomega.BeNil())
-		}, util.Timeout, util.Interval).Should(gomega.Succeed())
-		requeueAt := wl.Status.RequeueState.RequeueAt.Time
-		gomega.Expect(requeueAt).To(gomega.BeTemporally(">=", asked.Add(delay)))
-		util.ExpectAllPodsInNamespaceDeleted(ctx, k8sClient, ns)
+		asked := time.Now()
+		job.say(check, external.Retry(delay, "not yet"))
+		deadline := job.expectWaiting(asked.Add(delay))
 
 		ginkgo.By("waiting for the delay, without quota and without pods")
-		gomega.Consistently(func(g gomega.Gomega) {
-			g.Expect(k8sClient.Get(ctx, wlKey, wl)).To(gomega.Succeed())
-			g.Expect(workload.HasQuotaReservation(wl)).To(gomega.BeFalse())
-			pods := &corev1.PodList{}
-			g.Expect(k8sClient.List(ctx, pods, client.InNamespace(ns.Name))).To(gomega.Succeed())
-			g.Expect(pods.Items).To(gomega.BeEmpty())
-		}, util.ConsistentDuration, util.Interval).Should(gomega.Succeed())
+		job.expectWaitsUntil(deadline)
 
 		ginkgo.By("retrying the check")
-		wl = expectAsked(1)
-		reserved := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadQuotaReserved)
-		gomega.Expect(reserved.LastTransitionTime.Time).To(gomega.BeTemporally(">=", requeueAt))
-		say(external.Ready("now"))
+		job.expectAskedAfter(deadline, check, 1)
+		job.say(check, external.Ready("now"))
 
 		ginkgo.By("ending the pod")
-		second := expectRunningPod()
+		second := job.expectRunningPod()
 		gomega.Expect(second.UID).NotTo(gomega.Equal(first.UID))
+		job.finish(second)
+	})
+
+	ginkgo.It("Should leave the quota to another job during the delay, and for as long as that runs", ginkgo.Label("smoke"), func() {
+		const delay = 8 * time.Second
+
+		other := queue.createJob("other")
+		asked := time.Now()
+		job.say(check, external.Retry(delay, "not yet"))
+
+		ginkgo.By("running the other job during the delay")
+		deadline := job.expectWaiting(asked.Add(delay))
+		other.expectAsked(check, 0)
+		other.say(check, external.Ready("at once"))
+		running := other.expectRunningPod()
+		gomega.Expect(running.Status.StartTime.Time).To(gomega.BeTemporally("<", deadline))
+		job.expectWaitsUntil(deadline)
+
+		ginkgo.By("requeueing the job after the delay, while there is no quota for it")
 		gomega.Eventually(func(g gomega.Gomega) {
-			// The program may end before it has answered, and then does not answer again.
-			_ = restClient.Get().Namespace(ns.Name).Resource("pods").Name(second.Name+":8080").SubResource("proxy").Suffix("exit").
-				Param("code", "0").Do(ctx).Error()
-			g.Expect(k8sClient.Get(ctx, client.ObjectKeyFromObject(job), job)).To(gomega.Succeed())
-			g.Expect(job.Status.Succeeded).To(gomega.Equal(int32(1)))
-		}, util.LongTimeout, util.Interval).Should(gomega.Succeed())
-		util.ExpectWorkloadToFinish(ctx, k8sClient, wlKey)
+			g.Expect(apimeta.IsStatusConditionTrue(job.workload(g).Status.Conditions, kueue.WorkloadRequeued)).To(gomega.BeTrue())
+		}, util.Timeout, util.Interval).Should(gomega.Succeed())
+		gomega.Consistently(func(g gomega.Gomega) {
+			g.Expect(workload.HasQuotaReservation(job.workload(g))).To(gomega.BeFalse())
+			g.Expect(other.pods(g)).To(gomega.ConsistOf(gomega.And(
+				gomega.HaveField("UID", running.UID),
+				gomega.HaveField("DeletionTimestamp", gomega.BeNil()),
+			)))
+		}, util.ConsistentDuration, util.Interval).Should(gomega.Succeed())
+
+		ginkgo.By("ending the other job")
+		other.finish(running)
+		job.expectAskedAfter(deadline, check, 1)
+		job.say(check, external.Ready("now"))
+		job.finish(job.expectRunningPod())
+	})
+
+	ginkgo.It("Should reject a job while it waits", func() {
+		const delay = 5 * time.Second
+
+		asked := time.Now()
+		job.say(check, external.Retry(delay, "not yet"))
+		deadline := job.expectWaiting(asked.Add(delay))
+		job.say(check, external.Rejected("never"))
+		job.expectDeactivated()
+
+		ginkgo.By("not retrying it at the deadline that it had")
+		job.expectStaysDeactivated(time.Until(deadline) + util.ConsistentDuration)
+	})
+
+	ginkgo.It("Should stop the pods of a job that is rejected, and not retry it", func() {
+		job.say(check, external.Ready("at first"))
+		job.expectRunningPod()
+		job.say(check, external.Rejected("no more"))
+		job.expectDeactivated()
+		job.expectNoPods()
+		job.expectStaysDeactivated(util.ConsistentDuration)
+	})
+
+	ginkgo.It("Should forget the delay of a job that is deactivated, and queue it as new when it is reactivated", func() {
+		job.say(check, external.Retry(time.Second, "not yet"))
+		job.expectAsked(check, 1)
+		asked := time.Now()
+		job.say(check, external.Retry(time.Hour, "not for long"))
+		job.expectWaiting(asked.Add(time.Hour))
+
+		ginkgo.By("deactivating it")
+		job.setActive(false)
+		gomega.Eventually(func(g gomega.Gomega) {
+			wl := job.workload(g)
+			g.Expect(wl.Status.RequeueState).To(gomega.BeNil())
+			state := external.StateOf(wl, check)
+			g.Expect(state).NotTo(gomega.BeNil())
+			g.Expect(state.State).To(gomega.Equal(kueue.CheckStatePending))
+			g.Expect(state.RequeueAfterSeconds).To(gomega.BeNil())
+			g.Expect(ptr.Deref(state.RetryCount, 0)).To(gomega.BeZero())
+		}, util.Timeout, util.Interval).Should(gomega.Succeed())
+		job.expectStaysDeactivated(util.ConsistentDuration)
+
+		ginkgo.By("reactivating it")
+		job.setActive(true)
+		job.expectAsked(check, 0)
+		job.say(check, external.Ready("now"))
+		job.expectRunningPod()
+	})
+})
+
+var _ = ginkgo.Describe("Delayed retry of two admission checks", ginkgo.Label("feature:admissionchecks", "feature:acrequeueafter"), func() {
+	ginkgo.It("Should wait longer when the second check asks late, and retry both once", ginkgo.Label("smoke"), func() {
+		early, late := createCheck(), createCheck()
+		job := newFixture(early, late).createJob("job")
+		job.expectAsked(early, 0)
+
+		ginkgo.By("waiting for the first check")
+		asked := time.Now()
+		job.say(early, external.Retry(4*time.Second, "not yet"))
+		job.expectWaiting(asked.Add(4 * time.Second))
+
+		ginkgo.By("waiting longer for the second check")
+		asked = time.Now()
+		job.say(late, external.Retry(9*time.Second, "not so soon"))
+		deadline := job.expectWaiting(asked.Add(9 * time.Second))
+		job.expectWaitsUntil(deadline)
+
+		ginkgo.By("retrying both")
+		job.expectAskedAfter(deadline, early, 1)
+		job.expectAskedAfter(deadline, late, 1)
+		job.say(early, external.Ready("now"))
+		job.say(late, external.Ready("now"))
+		job.finish(job.expectRunningPod())
 	})
 })

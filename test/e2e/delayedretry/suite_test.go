@@ -32,6 +32,7 @@ import (
 
 var (
 	k8sClient  client.WithWatch
+	cfg        *rest.Config
 	restClient *rest.RESTClient
 	ctx        context.Context
 )
@@ -48,14 +49,16 @@ func TestAPIs(t *testing.T) {
 var _ = ginkgo.BeforeSuite(func() {
 	util.SetupLogger()
 
-	var (
-		cfg *rest.Config
-		err error
-	)
+	var err error
 	k8sClient, cfg, err = util.CreateClientUsingCluster("")
 	gomega.Expect(err).NotTo(gomega.HaveOccurred())
 	restClient = util.CreateRestClient(cfg)
 	ctx = ginkgo.GinkgoT().Context()
 
 	util.WaitForKueueAvailability(ctx, k8sClient)
+})
+
+// The rights that Kueue is installed with have to do for all that the specs do.
+var _ = ginkgo.SynchronizedAfterSuite(func() {}, func() {
+	expectNothingForbidden(util.GetKueueNamespace())
 })
