@@ -47,6 +47,8 @@ func rows(calls []row) []row {
 			{"CPU of the manager, s", func(r result.Result) float64 { return r.CPUSeconds }, true},
 			{"CPU of the API server and etcd, s", func(r result.Result) float64 { return r.ServerCPUSeconds }, true},
 			{"peak memory of the manager, MiB", func(r result.Result) float64 { return positive(float64(r.PeakMemory) / (1 << 20)) }, true},
+			{"live heap of the manager at the end, MiB", func(r result.Result) float64 { return positive(float64(r.Heap) / (1 << 20)) }, true},
+			{"… with the same workloads pending, MiB", func(r result.Result) float64 { return positive(float64(r.HeapPending) / (1 << 20)) }, true},
 		},
 		percentiles("deadline to `Requeued=True`", requeued),
 		percentiles("deadline to the reservation", reserved),
