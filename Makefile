@@ -419,7 +419,7 @@ example-images: fresh-tree release-tool ## Write images of the example controlle
 	done
 
 .PHONY: test-e2e
-test-e2e: e2e-cluster ## Run the end-to-end suite in that cluster, with what is installed there (GINKGO_ARGS).
+test-e2e: e2e-cluster ## Run the end-to-end suite in that cluster, with what is installed there (E2E_PROCS, GINKGO_ARGS=--label-filter=smoke).
 	$(call say,the end-to-end suite)
 	@rm -rf $(E2E_ARTIFACTS)
 	@cd $(TREE_DIR) && export KUBECONFIG=$(E2E_DIR)/kubeconfig E2E_TEST_AGNHOST_IMAGE=$(E2E_AGNHOST) E2E_EXAMPLES=$(E2E_EXAMPLES) ARTIFACTS=$(E2E_ARTIFACTS); \
