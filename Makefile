@@ -464,7 +464,7 @@ e2e-plain: e2e-cluster
 	@$(IN_E2E) tools/e2e/cluster.sh load $(E2E_PLAIN)/kueue-$(BASE_VERSION).tar
 
 .PHONY: test-e2e
-test-e2e: e2e-plain ## Run the end-to-end suite in that cluster, with what is installed there (GINKGO_ARGS).
+test-e2e: e2e-plain ## Run the end-to-end suite in that cluster, with what is installed there (E2E_PROCS, GINKGO_ARGS=--label-filter=smoke).
 	$(call say,the end-to-end suite)
 	@cd $(TREE_DIR) && export E2E_TEST_AGNHOST_IMAGE=$(E2E_AGNHOST) E2E_MANIFESTS=$(abspath $(DIST))/manifests.yaml E2E_PLAIN_MANIFESTS=$(E2E_PLAIN)/manifests.yaml E2E_EXAMPLES=$(E2E_EXAMPLES) ARTIFACTS=$(E2E_ARTIFACTS) && \
 	$(IN_E2E) $(PROJECT)/tools/e2e/cluster.sh run \
