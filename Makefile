@@ -318,6 +318,25 @@ demo: build envtest ## Show a delayed retry on a real control plane (GATE=off: w
 ##@ Measuring
 
 BENCH_DIR := $(PROJECT)/build/bench
+# How many workloads, one number after the other; 5000 takes half an hour more.
+BENCH_SIZES ?= 100,1000
+# For example --builds gate-on --scenarios herd --profile; see "build/bin/bench --help".
+BENCH_FLAGS ?=
+
+.PHONY: bench
+bench: build envtest $(BENCH_DIR)/versions/v0.14.8/manager $(BENCH_DIR)/versions/v0.19.2/manager ## Measure delayed retries with this Kueue, v0.14.8 and v0.19.2 (BENCH_SIZES=100,1000, half an hour on a quiet machine; BENCH_FLAGS).
+	@cd bench && go build -o $(BIN)/bench .
+	@exec $(BIN)/bench --bin-dir $(BIN) --tree-dir $(TREE_DIR) --versions-dir $(BENCH_DIR)/versions --out $(BENCH_DIR) --commit $(COMMIT) --sizes $(BENCH_SIZES) $(BENCH_FLAGS)
+
+# Plain releases, each built in its own module, with upstream's dependencies.
+$(BENCH_DIR)/versions/v0.14.8/manager: go.mod
+$(BENCH_DIR)/versions/v0.19.2/manager: bench/later/go.mod
+$(BENCH_DIR)/versions/%/manager:
+	$(call say,building the manager of plain Kueue $* (about 4 minutes when nothing is cached))
+	@cd $(dir $<) && go mod download sigs.k8s.io/kueue && source=$$(go list -m -f '{{.Dir}}' sigs.k8s.io/kueue) && \
+	mkdir -p $(@D) && ln -sfn $$source $(@D)/source && \
+	cd $$source && CGO_ENABLED=0 go build -ldflags "-s -w" -o $@ ./cmd/kueue
+	@touch $@
 
 .PHONY: bench-scheduler
 bench-scheduler: fresh-tree envtest ## Run upstream's benchmark of the scheduler with the gate off and on in turn (BENCH_ROUNDS=3; a minute and a half each).

@@ -179,12 +179,12 @@ func (o options) measure(ctx context.Context, build string, say func(string, ...
 	if err := w.stop(ctx, other, "None"); err != nil {
 		return err
 	}
-	for _, n := range o.sizes {
+	for i, n := range o.sizes {
 		s := &series{world: w, meter: newMeter(started, plane.Out), build: build, n: n, settings: o.settings, say: say, done: done}
 		if o.profile {
 			s.profiles = o.out
 		}
-		if err := s.run(ctx, o.rounds, o.scenarios); err != nil {
+		if err := s.run(ctx, o.rounds, o.scenarios, i == len(o.sizes)-1); err != nil {
 			return err
 		}
 	}

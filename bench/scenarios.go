@@ -42,8 +42,9 @@ type series struct {
 	done             func(result.Result) error
 }
 
-// run runs the scenarios, all but the last with the same jobs.
-func (s *series) run(ctx context.Context, rounds int, scenarios []string) error {
+// run runs the scenarios, all but the last with the same jobs. Waiting is measured
+// with the last number of workloads only.
+func (s *series) run(ctx context.Context, rounds int, scenarios []string, last bool) error {
 	s.namespace = fmt.Sprintf("jobs-%d", s.n)
 	if err := s.makeQueue(ctx, s.namespace, s.n, check+s.namespace); err != nil {
 		return err
@@ -64,7 +65,7 @@ func (s *series) run(ctx context.Context, rounds int, scenarios []string) error 
 			}
 		case scenario == result.Spread:
 			err = s.delayed(ctx, scenario, func(i int) time.Duration { return time.Minute * time.Duration(i) / time.Duration(s.n) })
-		case scenario == result.Waiting && s.build == result.GateOn:
+		case scenario == result.Waiting && s.build == result.GateOn && last:
 			err = s.waiting(ctx)
 		case scenario == result.Two:
 			err = s.two(ctx)
@@ -143,8 +144,7 @@ func (s *series) fresh(ctx context.Context) error {
 	if err := s.makeJobs(ctx, s.namespace, s.n); err != nil {
 		return err
 	}
-	limit := time.Minute + time.Duration(s.n)*100*time.Millisecond
-	if missing, err := s.await(ctx, s.namespace, s.n, limit, func(*workload) bool { return true }); err != nil || missing > 0 {
+	if missing, err := s.await(ctx, s.namespace, s.n, s.limit(), func(*workload) bool { return true }); err != nil || missing > 0 {
 		return fmt.Errorf("%d of %d jobs have no workload: %w", missing, s.n, err)
 	}
 	return s.measure(ctx, result.Fresh, func(r *result.Result) error {
@@ -152,7 +152,7 @@ func (s *series) fresh(ctx context.Context) error {
 		if err := s.stop(ctx, s.namespace, "None"); err != nil {
 			return err
 		}
-		missing, err := s.await(ctx, s.namespace, s.n, limit, reserved)
+		missing, err := s.await(ctx, s.namespace, s.n, s.limit(), reserved)
 		r.Stuck = missing
 		r.Reserved = s.samples(func(w *workload) (time.Duration, bool) { return w.since.Sub(start), w.reserved })
 		return err
@@ -228,8 +228,7 @@ func (s *series) waiting(ctx context.Context) error {
 	if err := s.stop(ctx, s.namespace, "HoldAndDrain"); err != nil {
 		return err
 	}
-	limit := time.Minute + time.Duration(s.n)*50*time.Millisecond
-	if _, err := s.await(ctx, s.namespace, s.n, limit, waits); err != nil {
+	if _, err := s.await(ctx, s.namespace, s.n, s.limit(), waits); err != nil {
 		return err
 	}
 	if err := s.quiet(ctx); err != nil {
@@ -242,7 +241,7 @@ func (s *series) waiting(ctx context.Context) error {
 	if err := s.stop(ctx, s.namespace, "None"); err != nil {
 		return err
 	}
-	if missing, err := s.await(ctx, s.namespace, s.n, limit, reserved); err != nil || missing > 0 {
+	if missing, err := s.await(ctx, s.namespace, s.n, s.limit(), reserved); err != nil || missing > 0 {
 		return fmt.Errorf("%d workloads did not come back from a stopped queue: %w", missing, err)
 	}
 
@@ -256,7 +255,7 @@ func (s *series) waiting(ctx context.Context) error {
 		w.retriedIn = mark
 		return &answer{state: "Retry", from: from, delay: delay}
 	})
-	if missing, err := s.await(ctx, s.namespace, s.n, limit, waits); err != nil || missing > 0 {
+	if missing, err := s.await(ctx, s.namespace, s.n, s.limit(), waits); err != nil || missing > 0 {
 		return fmt.Errorf("%d workloads do not wait: %w", missing, err)
 	}
 	err = s.measure(ctx, result.Waiting, func(r *result.Result) error {
@@ -266,7 +265,7 @@ func (s *series) waiting(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	missing, err := s.await(ctx, s.namespace, s.n, time.Until(from.Add(delay))+limit, retried)
+	missing, err := s.await(ctx, s.namespace, s.n, time.Until(from.Add(delay))+s.limit(), retried)
 	if err == nil && missing > 0 {
 		err = fmt.Errorf("%d workloads did not come back", missing)
 	}
@@ -292,6 +291,30 @@ func (s *series) busy(ctx context.Context) error {
 	})
 }
 
+// created makes the jobs while their queue runs.
+func (s *series) created(ctx context.Context) error {
+	if err := s.stop(ctx, s.namespace, "None"); err != nil {
+		return err
+	}
+	return s.measure(ctx, result.Created, func(r *result.Result) error {
+		start := time.Now()
+		if err := s.makeJobs(ctx, s.namespace, s.n); err != nil {
+			return err
+		}
+		missing, err := s.await(ctx, s.namespace, s.n, s.limit(), reserved)
+		if err == nil && missing > 0 {
+			err = fmt.Errorf("%d of %d workloads have no quota", missing, s.n)
+		}
+		r.Reserved = s.samples(func(w *workload) (time.Duration, bool) { return w.since.Sub(start), w.reserved })
+		return err
+	})
+}
+
+// limit is how long to wait for what all jobs should have reached.
+func (s *series) limit() time.Duration {
+	return time.Minute + time.Duration(s.n)*100*time.Millisecond
+}
+
 // two has one check ask for 5 s at once, and the other one 3 s later for 15 s.
 // The jobs are others than those of the other scenarios.
 func (s *series) two(ctx context.Context) error {
@@ -299,16 +322,8 @@ func (s *series) two(ctx context.Context) error {
 	if err := s.makeQueue(ctx, s.namespace, s.n, faster+s.namespace, slower+s.namespace); err != nil {
 		return err
 	}
-	s.say("%s: making %d jobs more", s.build, s.n)
-	if err := s.makeJobs(ctx, s.namespace, s.n); err != nil {
+	if err := s.created(ctx); err != nil {
 		return err
-	}
-	if err := s.stop(ctx, s.namespace, "None"); err != nil {
-		return err
-	}
-	missing, err := s.await(ctx, s.namespace, s.n, time.Minute+time.Duration(s.n)*100*time.Millisecond, reserved)
-	if err != nil || missing > 0 {
-		return fmt.Errorf("%d of %d workloads have no quota: %w", missing, s.n, err)
 	}
 	return s.measure(ctx, result.Two, func(r *result.Result) error {
 		start := time.Now()

@@ -48,12 +48,17 @@ func figures(run *result.Run) []figure {
 		add("1,000 workloads with one deadline: the last `Requeued=True`, against what a bare client with as many workers needs for as many writes",
 			"within 2 times", median(ratios) <= 2, "%s times (%s s, %s s)", withSpread(ratios), number(median(each(herd, percentile(requeued, 100)))), number(median(each(herd, bareClient))))
 	}
-	fresh := pick(run, result.GateOn, result.Fresh, 1000)
 	last := percentile(reserved, 100)
-	if all := median(each(fresh, last)); len(each(herd, last)) > 0 && all > 0 {
-		ratios := each(herd, func(r result.Result) float64 { return last(r) / all })
-		add("the same 1,000: the last one reserved again, against the last of 1,000 fresh ones",
-			"within 1.2 times", median(ratios) <= 1.2, "%s times (%s s, %s s)", withSpread(ratios), number(median(each(herd, last))), number(median(each(fresh, last))))
+	for _, fresh := range []struct{ scenario, what string }{
+		{result.Fresh, "1,000 fresh ones that were in the queue when it was let go: one write each"},
+		{result.Created, "1,000 fresh jobs, from their creation"},
+	} {
+		first := each(pick(run, result.GateOn, fresh.scenario, 1000), last)
+		if all := median(first); len(each(herd, last)) > 0 && all > 0 {
+			ratios := each(herd, func(r result.Result) float64 { return last(r) / all })
+			add("the same 1,000: the last one reserved again, against the last of "+fresh.what,
+				"within 1.2 times", median(ratios) <= 1.2, "%s times (%s s, %s s)", withSpread(ratios), number(median(each(herd, last))), number(all))
+		}
 	}
 	if ratios := each(herd, func(r result.Result) float64 { return percentile(held, 100)(r) / bareClient(r) }); len(ratios) > 0 {
 		add("the quota of the same 1,000 after the `Retry` of their check, with nothing to stop: the last one free, against what the bare client needs for one write each",
@@ -125,8 +130,7 @@ func sum(counts map[string]int) int {
 	return total
 }
 
-// writes leaves out those that renew the lease of the leader, which time alone causes.
-func writes(r result.Result) float64 { return float64(r.Writes("") - r.Writes("leases")) }
+func writes(r result.Result) float64 { return float64(r.Writes("")) }
 
 func workloadWrites(r result.Result) float64 {
 	return float64(r.Writes("workloads") + r.Writes("workloads/status"))

@@ -18,7 +18,7 @@ var builds = []struct{ Name, Label string }{
 	{result.Later, "v0.19.2"},
 }
 
-var scenarios = []string{result.Fresh, result.Herd, result.Spread, result.Two, result.Waiting, result.Busy}
+var scenarios = []string{result.Fresh, result.Created, result.Herd, result.Spread, result.Two, result.Waiting, result.Busy}
 
 // row is one quantity. Of a ratio only the comparison says something to those who
 // have another machine.
@@ -147,8 +147,11 @@ func newTable(run *result.Run, scenario string, n int) table {
 	ours := pick(run, result.GateOn, scenario, n)
 	for _, row := range rows(callRows(columns)) {
 		name := row.name
-		if scenario == result.Fresh {
+		switch scenario {
+		case result.Fresh:
 			name = strings.Replace(name, "deadline to", "release of the queue to", 1)
+		case result.Created:
+			name = strings.Replace(name, "deadline to", "creation of the first job to", 1)
 		}
 		cells := []string{name}
 		measured := false

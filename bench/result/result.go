@@ -23,6 +23,7 @@ const (
 // Scenarios, in the order of a run.
 const (
 	Fresh   = "fresh"      // new jobs, created while their ClusterQueue is held, and then let go
+	Created = "created"    // new jobs from their creation to their reservation
 	Herd    = "herd"       // all ask for a retry with the same deadline
 	Spread  = "spread"     // as herd, with deadlines a minute apart
 	Two     = "two-checks" // the slower of two checks asks for more while the first delay runs
@@ -96,7 +97,8 @@ type Result struct {
 	Early int `json:"early"`
 
 	// Requeued and Reserved: seconds from the deadline to Requeued=True, and to the
-	// reservation. In "fresh", Reserved is counted from the release of the queue.
+	// reservation. In "fresh" Reserved is counted from the release of the queue, in
+	// "created" from the creation of the first job.
 	Requeued *Distribution `json:"requeued,omitempty"`
 	Reserved *Distribution `json:"reserved,omitempty"`
 	// Held: seconds from the check's Retry until the quota was free.
