@@ -250,17 +250,21 @@ func (m *meter) heap(ctx context.Context) (int64, error) {
 
 // profile reads a profile of net/http/pprof from the manager.
 func (m *meter) profile(ctx context.Context, name string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.plane.Profile+"/debug/pprof/"+name, nil)
+	return get(ctx, http.DefaultClient, "http://"+m.plane.Profile+"/debug/pprof/"+name)
+}
+
+func get(ctx context.Context, c *http.Client, url string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := c.Do(request)
 	if err != nil {
 		return nil, err
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answers %s", request.URL, response.Status)
+		return nil, fmt.Errorf("%s answers %s", url, response.Status)
 	}
 	return io.ReadAll(response.Body)
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -443,25 +445,35 @@ func (s *series) bareClient(ctx context.Context) (time.Duration, error) {
 	return took, each(ctx, senders, s.n, func(i int) error { return s.kube.Delete(ctx, s.object("Workload", other, name(i))) })
 }
 
-// record takes a CPU profile of the manager until stop is called, if profiles
-// were asked for.
+// record takes CPU profiles of the manager and of the API server until stop is
+// called, if profiles were asked for.
 func (s *series) record(ctx context.Context, scenario string) (stop func()) {
 	if s.profiles == "" {
 		return func() {}
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		length := 5 + s.n/100
-		data, err := s.meter.profile(ctx, fmt.Sprintf("profile?seconds=%d", length))
-		if err == nil {
-			err = os.WriteFile(filepath.Join(s.profiles, fmt.Sprintf("%s-%s-%d-%d.pprof", s.build, scenario, s.n, s.round)), data, 0o644)
-		}
-		if err != nil && ctx.Err() == nil {
-			s.failed(err)
-		}
-	}()
-	return func() { <-done }
+	name := fmt.Sprintf("profile?seconds=%d", 5+s.n/100)
+	var group sync.WaitGroup
+	for process, read := range map[string]func(context.Context, string) ([]byte, error){"manager": s.profile, "apiserver": s.serverProfile} {
+		group.Go(func() {
+			data, err := read(ctx, name)
+			if err == nil {
+				err = os.WriteFile(filepath.Join(s.profiles, fmt.Sprintf("%s-%s-%d-%d-%s.pprof", s.build, scenario, s.n, s.round, process)), data, 0o644)
+			}
+			if err != nil && ctx.Err() == nil {
+				s.failed(err)
+			}
+		})
+	}
+	return group.Wait
+}
+
+// serverProfile reads a profile of net/http/pprof from the API server.
+func (s *series) serverProfile(ctx context.Context, name string) ([]byte, error) {
+	c, err := rest.HTTPClientFor(s.config)
+	if err != nil {
+		return nil, err
+	}
+	return get(ctx, c, strings.TrimSuffix(s.config.Host, "/")+"/debug/pprof/"+name)
 }
 
 func sleepUntil(ctx context.Context, t time.Time) error {

@@ -247,7 +247,6 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, what the checks say"
 				features.SetFeatureGateDuringTest(ginkgo.GinkgoTB(), features.WorkloadRequestUseMergePatch, mergePatch)
 				t.reserveFirst(t.ruleFor(t.checkA), t.ruleFor(t.checkB))
 				t.setCheck(write, t.checkA, kueue.CheckStateRetry, ptr.To[int32](3))
-				t.wl.until("evicted", util.Timeout, workload.IsEvicted)
 				released := t.expectReleased()
 				t.setCheck(write, t.checkB, kueue.CheckStateRetry, ptr.To[int32](1))
 				t.expectRetryCycle(released, map[string]int32{t.checkA.Name: 1, t.checkB.Name: 1})

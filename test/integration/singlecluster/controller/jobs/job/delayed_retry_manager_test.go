@@ -302,7 +302,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, with two replicas", 
 				t.retry(t.checkA, 2)
 				released := t.expectReleased()
 				requeued := t.expectRetryCycle(released, map[string]int32{t.checkA.Name: 1})
-				gomega.Expect([]int{released, requeued, len(t.wl.versions) - 1}).To(gomega.Equal([]int{retry + 2, retry + 3, retry + 4}))
+				gomega.Expect([]int{released, requeued, len(t.wl.versions) - 1}).To(gomega.Equal([]int{retry + 1, retry + 2, retry + 3}))
 				gomega.Expect(second.manager.Elected()).NotTo(gomega.BeClosed())
 			})
 		})

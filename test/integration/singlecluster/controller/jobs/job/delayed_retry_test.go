@@ -53,11 +53,10 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", delayedRetryLabels,
 
 				ginkgo.By("checking that the quota is used by the other job while this one waits")
 				util.ExpectWorkloadsToHaveQuotaReservationByKey(ctx, k8sClient, t.clusterQueue.Name, otherKey)
-				evicted := t.wl.until("evicted", util.Timeout, workload.IsEvicted)
-				released := t.expectReleased()
-				gomega.Expect(released).To(gomega.Equal(evicted), "there is no job to stop first")
-				gomega.Expect(t.wl.versions[evicted].Status.AdmissionChecks[0].State).To(gomega.Equal(kueue.CheckStateRetry))
-				gomega.Expect(requeueAtOf(t.wl.versions[evicted])).To(gomega.BeTemporally(">=", start.Add(3*time.Second)))
+				released := t.wl.until("evicted", util.Timeout, workload.IsEvicted)
+				gomega.Expect(workload.HasQuotaReservation(t.wl.versions[released])).To(gomega.BeFalse(), "there is no job to stop first")
+				gomega.Expect(t.wl.versions[released].Status.AdmissionChecks[0].State).To(gomega.Equal(kueue.CheckStateRetry))
+				gomega.Expect(requeueAtOf(t.wl.versions[released])).To(gomega.BeTemporally(">=", start.Add(3*time.Second)))
 				for _, condition := range []string{kueue.WorkloadEvicted, kueue.WorkloadQuotaReserved, kueue.WorkloadRequeued} {
 					message := apimeta.FindStatusCondition(t.wl.versions[released].Status.Conditions, condition).Message
 					gomega.Expect(message).To(gomega.And(gomega.ContainSubstring(t.checkA.Name), gomega.ContainSubstring(requeueAtOf(t.wl.versions[released]).UTC().Format(time.RFC3339))), condition)
