@@ -4,6 +4,7 @@
 # Its kubeconfig is E2E_DIR/kubeconfig. down deletes the cluster. logs keeps in
 # E2E_ARTIFACTS what tells why a test failed. The Makefile sets the variables:
 #   BIN, DIST, VERSION        where programs and archives are, and their version
+#   E2E_DIR/examples          has images.tar, of the example controllers
 #   E2E_DIR, E2E_ARTIFACTS    for our files; for logs, after a failure
 #   E2E_CLUSTER               the name of kind's cluster
 #   E2E_NODE_IMAGE            its node image; without one E2E_BUILT_IMAGE, if Docker
