@@ -142,7 +142,7 @@ $(BIN)/kubectl: tools/kube-apiserver/go.mod tools/kube-apiserver/go.sum
 
 # Directories of ours that are Go modules with code of their own. tools/kind-node
 # is left out: its few lines would have all of Kubernetes compiled.
-OUR_MODULES = . $(patsubst %/go.mod,%,$(wildcard conformance/go.mod controlplane/go.mod demo/go.mod docs/go.mod simulation/go.mod tools/release/go.mod examples/go.mod examples/*/go.mod))
+OUR_MODULES = . $(patsubst %/go.mod,%,$(wildcard bench/go.mod conformance/go.mod controlplane/go.mod demo/go.mod docs/go.mod simulation/go.mod tools/release/go.mod examples/go.mod examples/*/go.mod))
 
 .PHONY: test
 test: verify lint test-unit test-simulation test-examples test-conformance test-observability test-docs ## Run verify, lint, all unit tests, the simulation, the examples, the conformance test, the alerts and the documentation.
@@ -150,7 +150,7 @@ test: verify lint test-unit test-simulation test-examples test-conformance test-
 .PHONY: lint
 lint: fresh-tree $(BIN)/staticcheck ## Check format, go vet and staticcheck: our modules, the overlay, the touched packages.
 	$(call say,gofmt)
-	@unformatted=$$(gofmt -l $(wildcard apis pkg test tools conformance controlplane demo docs examples)); \
+	@unformatted=$$(gofmt -l $(wildcard apis pkg test tools bench conformance controlplane demo docs examples)); \
 	if [ -n "$$unformatted" ]; then echo "error: not formatted (run gofmt -w, in the tree for overlay files):" >&2; echo "$$unformatted" >&2; exit 1; fi
 	@for module in $(OUR_MODULES); do \
 		echo "==> go vet and staticcheck in $$module"; \
@@ -315,14 +315,64 @@ demo: build envtest ## Show a delayed retry on a real control plane (GATE=off: w
 	@cd demo && go build -o $(BIN)/demo .
 	@exec $(BIN)/demo --gate=$(GATE_VALUE) --bin-dir build/bin --out build/demo --tree-dir $(TREE)
 
+##@ Measuring
+
+BENCH_DIR := $(PROJECT)/build/bench
+# How many workloads, one number after the other; 5000 takes half an hour more.
+BENCH_SIZES ?= 100,1000
+# For example --builds gate-on --scenarios herd --profile; see "build/bin/bench --help".
+BENCH_FLAGS ?=
+
+.PHONY: bench
+bench: build envtest $(BENCH_DIR)/versions/v0.14.8/manager $(BENCH_DIR)/versions/v0.19.2/manager ## Measure delayed retries with this Kueue, v0.14.8 and v0.19.2 (BENCH_SIZES=100,1000, half an hour on a quiet machine; BENCH_FLAGS).
+	@cd bench && go build -o $(BIN)/bench .
+	@exec $(BIN)/bench --bin-dir $(BIN) --tree-dir $(TREE_DIR) --versions-dir $(BENCH_DIR)/versions --out $(BENCH_DIR) --commit $(COMMIT) --sizes $(BENCH_SIZES) $(BENCH_FLAGS)
+
+# Plain releases, each built in its own module, with upstream's dependencies.
+$(BENCH_DIR)/versions/v0.14.8/manager: go.mod
+$(BENCH_DIR)/versions/v0.19.2/manager: bench/later/go.mod
+$(BENCH_DIR)/versions/%/manager:
+	$(call say,building the manager of plain Kueue $* (about 4 minutes when nothing is cached))
+	@cd $(dir $<) && go mod download sigs.k8s.io/kueue && source=$$(go list -m -f '{{.Dir}}' sigs.k8s.io/kueue) && \
+	mkdir -p $(@D) && ln -sfn $$source $(@D)/source && \
+	cd $$source && CGO_ENABLED=0 go build -ldflags "-s -w" -o $@ ./cmd/kueue
+	@touch $@
+
+.PHONY: bench-scheduler
+bench-scheduler: fresh-tree envtest ## Run upstream's benchmark of the scheduler with the gate off and on in turn (BENCH_ROUNDS=3; a minute and a half each).
+	$(call say,building upstream's benchmark of the scheduler with the gate off and on)
+	@tools/gate-on.sh $(TREE) $(GATE_ON_DIR)
+	@export CGO_ENABLED=0; cd $(TREE_DIR) && go build -o $(BIN)/scheduler-runner ./test/performance/scheduler/runner && \
+	go build -o $(BIN)/minimalkueue-off ./test/performance/scheduler/minimalkueue && \
+	go build -overlay $(GATE_ON_DIR)/overlay.json -o $(BIN)/minimalkueue-on ./test/performance/scheduler/minimalkueue && \
+	cd $(PROJECT)/bench && go build -o $(BIN)/bench-scheduler ./scheduler
+	@exec $(BIN)/bench-scheduler --bin-dir $(BIN) --tree-dir $(TREE_DIR) --out $(BENCH_DIR) --rounds $(BENCH_ROUNDS)
+
+BENCH_ROUNDS ?= 3
+
+.PHONY: bench-report
+bench-report: need-tools ## Write docs/performance.md from the results of "make bench" and "make bench-scheduler".
+	@cd bench && go run ./report --run $(BENCH_DIR)/run.json --throughput $(BENCH_DIR)/throughput.json \
+		--notes report/notes.md --out $(PROJECT)/docs/performance.md --pictures $(PROJECT)/docs/performance
+
+# "benchstat old new" compares the outputs of two versions.
+BENCH_ARGS ?= -count=6
+BENCH_GO_PACKAGES := ./pkg/workload ./pkg/cache/queue ./pkg/metrics
+
+.PHONY: bench-go
+bench-go: fresh-tree ## Run the Go benchmarks of what the patches added, for benchstat (BENCH_ARGS="-count=6").
+	@cd $(TREE_DIR) && go test -run '^$$' -bench 'Retry' $(BENCH_ARGS) $(BENCH_GO_PACKAGES)
+
 ##@ Shipping
 
 # The first architecture is the one of Docker's classic image store.
 ARCHITECTURES ?= amd64 arm64
 # The image's reference: nothing is pulled from "localhost".
 IMAGE ?= localhost/kueue:$(VERSION)
+MANAGERS := build/managers
+DIST := build/dist
 RELEASE_TOOL = $(BIN)/release --version $(VERSION) --base-version $(BASE_VERSION) --commit $(COMMIT) --created $(BUILD_DATE) \
-	--image $(IMAGE) --gate $(GATE) --arch $(subst $() ,$(comma),$(strip $(ARCHITECTURES))) --tree $(TREE_DIR) --managers build/managers --dist build/dist
+	--image $(IMAGE) --gate $(GATE) --arch $(subst $() ,$(comma),$(strip $(ARCHITECTURES))) --tree $(TREE_DIR) --managers $(MANAGERS) --dist $(DIST)
 
 .PHONY: release-tool
 release-tool: need-tools
@@ -332,7 +382,7 @@ release-tool: need-tools
 image: fresh-tree release-tool ## Write the image to build/dist, for docker, containerd and kind, and its SBOM (IMAGE, ARCHITECTURES="amd64 arm64").
 	$(call say,building the manager $(VERSION) for $(ARCHITECTURES) (minutes for each when nothing is cached))
 	@cd $(TREE_DIR) && for architecture in $(ARCHITECTURES); do \
-		CGO_ENABLED=0 GOOS=linux GOARCH=$$architecture go build -ldflags "$(MANAGER_LDFLAGS)" -o $(PROJECT)/build/managers/linux-$$architecture/manager ./cmd/kueue; \
+		CGO_ENABLED=0 GOOS=linux GOARCH=$$architecture go build -ldflags "$(MANAGER_LDFLAGS)" -o $(abspath $(MANAGERS))/linux-$$architecture/manager ./cmd/kueue; \
 	done
 	@$(RELEASE_TOOL) image
 
@@ -387,24 +437,30 @@ E2E_AGNHOST := registry.k8s.io/e2e-test-images/agnhost:2.57
 E2E_NODE_IMAGE ?=
 # A cluster that runs already. It pulls the image: say IMAGE=registry/name:tag.
 E2E_KUBECONFIG ?=
+# Plain Kueue, which the suite upgrades and goes back to: built here as ours is.
+E2E_PLAIN := $(E2E_DIR)/plain
+E2E_PLAIN_IMAGE := $(if $(E2E_KUBECONFIG),registry.k8s.io/kueue/kueue,localhost/kueue):$(BASE_VERSION)
 # The manifests of the example controllers, with images that the cluster has or
 # can pull. Empty: no spec of them.
 E2E_EXAMPLES ?= $(if $(E2E_KUBECONFIG),,$(E2E_DIR)/examples)
 E2E_EXAMPLE_NAMES := budget capacity
-IN_E2E = BIN=$(BIN) DIST=$(PROJECT)/build/dist VERSION=$(VERSION) E2E_DIR=$(E2E_DIR) E2E_ARTIFACTS=$(E2E_ARTIFACTS) E2E_CLUSTER=$(E2E_CLUSTER) \
+IN_E2E = BIN=$(BIN) DIST=$(abspath $(DIST)) VERSION=$(VERSION) E2E_DIR=$(E2E_DIR) E2E_ARTIFACTS=$(E2E_ARTIFACTS) E2E_CLUSTER=$(E2E_CLUSTER) \
 	E2E_BUILT_IMAGE=$(E2E_BUILT_IMAGE) E2E_NODE_IMAGE=$(E2E_NODE_IMAGE) E2E_KUBECONFIG=$(E2E_KUBECONFIG)
 
-.PHONY: need-docker need-debootstrap
+.PHONY: need-docker need-debootstrap need-pullable
 need-docker:
 	@command -v docker >/dev/null || { echo "error: kind needs Docker, which is not installed: install it, or name a cluster that runs: make e2e-cluster E2E_KUBECONFIG=file" >&2; exit 1; }
 	@docker info >/dev/null 2>&1 || { echo "error: kind needs Docker, which does not run, or not for you (docker info tells more): start it, or name a cluster that runs: make e2e-cluster E2E_KUBECONFIG=file" >&2; exit 1; }
+
+need-pullable:
+	@$(if $(filter localhost/%,$(IMAGE)),echo "error: the cluster of E2E_KUBECONFIG cannot pull $(IMAGE): push it with make image-push IMAGE=registry/name:tag and say the same IMAGE here" >&2; exit 1,:)
 
 need-debootstrap:
 	@command -v debootstrap >/dev/null || { echo "error: debootstrap is not installed: apt-get install debootstrap" >&2; exit 1; }
 	@test $$(id -u) = 0 || { echo "error: debootstrap works for root only: become root, and run make again" >&2; exit 1; }
 
 .PHONY: e2e-cluster
-e2e-cluster: $(if $(E2E_KUBECONFIG),,need-docker example-images) image manifests kubectl $(BIN)/kind ## Start a kind cluster with build/dist installed (E2E_NODE_IMAGE, or E2E_KUBECONFIG=file for another cluster).
+e2e-cluster: $(if $(E2E_KUBECONFIG),need-pullable,need-docker example-images) image manifests kubectl $(BIN)/kind ## Start a kind cluster with build/dist installed (E2E_NODE_IMAGE, or E2E_KUBECONFIG=file for another cluster).
 	@$(IN_E2E) tools/e2e/cluster.sh up
 
 # For this machine's architecture, which is that of kind's nodes.
@@ -418,13 +474,20 @@ example-images: fresh-tree release-tool ## Write images of the example controlle
 		sed "s|image: $$example:latest|image: localhost/$$example:$(VERSION)|" examples/$$example/manifests.yaml >$(E2E_DIR)/examples/$$example.yaml; \
 	done
 
+# The stamps are upstream's: the same image, whatever is committed here.
+.PHONY: e2e-plain
+e2e-plain: e2e-cluster
+	@read -r dir time < <(go list -m -f '{{.Dir}} {{.Time.Format "2006-01-02T15:04:05Z"}}' sigs.k8s.io/kueue); \
+	$(MAKE) AS_IS=1 $(if $(E2E_KUBECONFIG),,image) manifests TREE=$$dir VERSION=$(BASE_VERSION) COMMIT=unknown BUILD_DATE=$$time ARCHITECTURES=$$(go env GOARCH) \
+		IMAGE=$(E2E_PLAIN_IMAGE) GATE=off MANAGERS=$(E2E_DIR)/plain-managers DIST=$(E2E_PLAIN)
+	@$(IN_E2E) tools/e2e/cluster.sh load $(E2E_PLAIN)/kueue-$(BASE_VERSION).tar
+
 .PHONY: test-e2e
-test-e2e: e2e-cluster ## Run the end-to-end suite in that cluster, with what is installed there (E2E_PROCS, GINKGO_ARGS=--label-filter=smoke).
+test-e2e: e2e-plain ## Run the end-to-end suite in that cluster, with what is installed there (E2E_PROCS, GINKGO_ARGS=--label-filter=smoke).
 	$(call say,the end-to-end suite)
-	@rm -rf $(E2E_ARTIFACTS)
-	@cd $(TREE_DIR) && export KUBECONFIG=$(E2E_DIR)/kubeconfig E2E_TEST_AGNHOST_IMAGE=$(E2E_AGNHOST) E2E_EXAMPLES=$(E2E_EXAMPLES) ARTIFACTS=$(E2E_ARTIFACTS); \
-	go run github.com/onsi/ginkgo/v2/ginkgo run --trimpath --output-interceptor-mode=none -v --procs=$(E2E_PROCS) $(GINKGO_ARGS) ./test/e2e/delayedretry || \
-	{ cd $(PROJECT) && $(IN_E2E) tools/e2e/cluster.sh logs; exit 1; }
+	@cd $(TREE_DIR) && export E2E_TEST_AGNHOST_IMAGE=$(E2E_AGNHOST) E2E_MANIFESTS=$(abspath $(DIST))/manifests.yaml E2E_PLAIN_MANIFESTS=$(E2E_PLAIN)/manifests.yaml E2E_EXAMPLES=$(E2E_EXAMPLES) ARTIFACTS=$(E2E_ARTIFACTS) && \
+	$(IN_E2E) $(PROJECT)/tools/e2e/cluster.sh run \
+	go run github.com/onsi/ginkgo/v2/ginkgo run --trimpath --output-interceptor-mode=none -v --procs=$(E2E_PROCS) $(GINKGO_ARGS) ./test/e2e/delayedretry
 
 .PHONY: e2e-cluster-delete
 e2e-cluster-delete: need-tools need-docker $(BIN)/kind ## Delete the kind cluster.

@@ -33,6 +33,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
@@ -54,9 +55,24 @@ type Options struct {
 	Out string
 	// Gate is the feature gate ACRequeueAfter.
 	Gate bool
+	// Manager, if set, is the program to start instead of the one in BinDir.
+	Manager string
+	// Plain says that the manager is one without the patches, and knows no gate.
+	Plain bool
+	// Conversion has the CRDs with several versions name the manager's webhook for
+	// their conversion, which the later releases of Kueue insist on.
+	Conversion bool
 	// QPS limits the requests of the manager in a second; the burst is twice that.
 	// Zero: 50.
 	QPS int
+	// Workers of each of the controllers of Jobs and Workloads. Zero: 1.
+	Workers int
+	// LogLevel of the manager. Zero: 3.
+	LogLevel int
+	// Audit has the API server log the metadata of all requests to Out/audit.log.
+	Audit bool
+	// Profile has the manager serve net/http/pprof at the address Profile.
+	Profile bool
 	// Say, if set, is told of each step.
 	Say func(format string, args ...any)
 	// ManagerLog, if set, gets the manager's log too.
@@ -73,6 +89,8 @@ type ControlPlane struct {
 	// Metrics is the address of the manager's metrics, which are served by HTTPS to
 	// those who have a token that allows it.
 	Metrics string
+	// Profile is the address of the manager's profiles, if they were asked for.
+	Profile string
 	// Manager is Kueue's.
 	Manager *Process
 
@@ -102,6 +120,11 @@ internalCertManagement:
 clientConnection:
   qps: %d
   burst: %d
+controller:
+  groupKindConcurrency:
+    Job.batch: %[8]d
+    Workload.kueue.x-k8s.io: %[8]d
+pprofBindAddress: %[9]q
 integrations:
   frameworks:
   - batch/job
@@ -109,8 +132,7 @@ integrations:
 
 // Check returns an error that says what to run if something is missing.
 func (o Options) Check() error {
-	for _, name := range []string{"etcd", "kube-apiserver", "manager"} {
-		path := filepath.Join(o.BinDir, name)
+	for _, path := range []string{filepath.Join(o.BinDir, "etcd"), filepath.Join(o.BinDir, "kube-apiserver"), o.manager()} {
 		if info, err := os.Stat(path); err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
 			return fmt.Errorf("%s is not there, or not a program: run `make build envtest`", path)
 		}
@@ -121,6 +143,13 @@ func (o Options) Check() error {
 		}
 	}
 	return nil
+}
+
+func (o Options) manager() string {
+	if o.Manager != "" {
+		return o.Manager
+	}
+	return filepath.Join(o.BinDir, "manager")
 }
 
 func (o Options) crds() string     { return filepath.Join(o.TreeDir, "config/components/crd/bases") }
@@ -139,6 +168,10 @@ func Start(ctx context.Context, options Options) (*ControlPlane, error) {
 	}
 	if options.QPS == 0 {
 		options.QPS = 50
+	}
+	options.Workers = max(options.Workers, 1)
+	if options.LogLevel == 0 {
+		options.LogLevel = 3
 	}
 	c := &ControlPlane{options: options}
 	if err := c.startServers(ctx); err != nil {
@@ -179,6 +212,11 @@ func (c *ControlPlane) startServers(ctx context.Context) error {
 	c.env.ControlPlane.Etcd = &envtest.Etcd{Out: etcdLog, Err: etcdLog}
 	server := c.env.ControlPlane.GetAPIServer()
 	server.Out, server.Err = serverLog, serverLog
+	if c.options.Audit {
+		if err := c.audit(server.Configure()); err != nil {
+			return err
+		}
+	}
 
 	// envtest knows no context: an interrupt waits until it is through, so that
 	// what it started can be stopped.
@@ -198,6 +236,11 @@ func (c *ControlPlane) startServers(ctx context.Context) error {
 		return fmt.Errorf("the control plane did not start: %w\nsee %s and %s", err, etcdLog.Name(), serverLog.Name())
 	}
 	c.Config = c.env.Config
+	if c.options.Conversion {
+		if err := c.convert(ctx); err != nil {
+			return err
+		}
+	}
 	if c.Kubeconfig, err = filepath.Abs(filepath.Join(c.options.Out, "kubeconfig")); err != nil {
 		return err
 	}
@@ -206,6 +249,49 @@ func (c *ControlPlane) startServers(ctx context.Context) error {
 	}
 	c.options.Say("kube-apiserver is up at %s with %d CRDs and %d webhooks", strings.TrimSuffix(c.Config.Host, "/"), len(c.env.CRDs), c.countWebhooks())
 	return nil
+}
+
+func (c *ControlPlane) convert(ctx context.Context) error {
+	kube, err := client.New(c.Config, client.Options{Scheme: c.env.Scheme})
+	if err != nil {
+		return err
+	}
+	hooks := c.env.WebhookInstallOptions
+	for _, crd := range c.env.CRDs {
+		if len(crd.Spec.Versions) < 2 {
+			continue
+		}
+		before := crd.DeepCopy()
+		crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{
+			Strategy: apiextensionsv1.WebhookConverter,
+			Webhook: &apiextensionsv1.WebhookConversion{
+				ClientConfig: &apiextensionsv1.WebhookClientConfig{
+					URL:      ptr.To(fmt.Sprintf("https://%s:%d/convert", hooks.LocalServingHost, hooks.LocalServingPort)),
+					CABundle: hooks.LocalServingCAData,
+				},
+				ConversionReviewVersions: []string{"v1"},
+			},
+		}
+		if err := kube.Patch(ctx, crd, client.MergeFrom(before)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules: [{level: Metadata}]
+`
+
+func (c *ControlPlane) audit(arguments *envtest.Arguments) error {
+	policy, log := filepath.Join(c.options.Out, "audit.yaml"), filepath.Join(c.options.Out, "audit.log")
+	if err := os.Remove(log); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	arguments.Append("audit-policy-file", policy).Append("audit-log-path", log)
+	return os.WriteFile(policy, []byte(auditPolicy), 0o644)
 }
 
 func (c *ControlPlane) countWebhooks() int {
@@ -220,7 +306,11 @@ func (c *ControlPlane) countWebhooks() int {
 }
 
 func (c *ControlPlane) startManager(ctx context.Context) error {
-	c.options.Say("the manager starts, ACRequeueAfter=%t ...", c.options.Gate)
+	if c.options.Plain {
+		c.options.Say("the manager starts, without the patches ...")
+	} else {
+		c.options.Say("the manager starts, ACRequeueAfter=%t ...", c.options.Gate)
+	}
 	// The Secret and its namespace come with Kueue's manifests.
 	kube, err := client.New(c.Config, client.Options{})
 	if err != nil {
@@ -242,9 +332,15 @@ func (c *ControlPlane) startManager(ctx context.Context) error {
 	if c.Metrics, err = freeAddress(); err != nil {
 		return err
 	}
+	if c.options.Profile {
+		if c.Profile, err = freeAddress(); err != nil {
+			return err
+		}
+	}
 	hooks := c.env.WebhookInstallOptions
 	config := fmt.Appendf(nil, managerConfig, health, c.Metrics,
-		hooks.LocalServingHost, hooks.LocalServingPort, hooks.LocalServingCertDir, c.options.QPS, 2*c.options.QPS)
+		hooks.LocalServingHost, hooks.LocalServingPort, hooks.LocalServingCertDir, c.options.QPS, 2*c.options.QPS,
+		c.options.Workers, c.Profile)
 	configFile := filepath.Join(c.options.Out, "manager.yaml")
 	if err := os.WriteFile(configFile, config, 0o644); err != nil {
 		return err
@@ -253,9 +349,12 @@ func (c *ControlPlane) startManager(ctx context.Context) error {
 	if err := os.Remove(logFile); err != nil && !os.IsNotExist(err) {
 		return err
 	}
-	c.Manager, err = StartProcess(ProcessOptions{Log: logFile, Copy: c.options.ManagerLog}, filepath.Join(c.options.BinDir, "manager"),
-		"--config="+configFile, "--kubeconfig="+c.Kubeconfig, "--zap-log-level=3",
-		fmt.Sprintf("--feature-gates=ACRequeueAfter=%t,VisibilityOnDemand=false", c.options.Gate))
+	gates := "VisibilityOnDemand=false"
+	if !c.options.Plain {
+		gates += fmt.Sprintf(",ACRequeueAfter=%t", c.options.Gate)
+	}
+	c.Manager, err = StartProcess(ProcessOptions{Log: logFile, Copy: c.options.ManagerLog}, c.options.manager(),
+		"--config="+configFile, "--kubeconfig="+c.Kubeconfig, fmt.Sprintf("--zap-log-level=%d", c.options.LogLevel), "--feature-gates="+gates)
 	if err != nil {
 		return fmt.Errorf("the manager did not start: %w", err)
 	}

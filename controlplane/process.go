@@ -81,6 +81,11 @@ func StartProcess(options ProcessOptions, program string, args ...string) (*Proc
 	return p, nil
 }
 
+// PID is the number of the process.
+func (p *Process) PID() int {
+	return p.cmd.Process.Pid
+}
+
 // Exited is closed when the process has ended.
 func (p *Process) Exited() <-chan struct{} {
 	return p.exited

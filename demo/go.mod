@@ -6,7 +6,6 @@ require (
 	github.com/ajstarks/svgo v0.0.0-20211024235047-1546f124cd8b
 	github.com/google/go-cmp v0.7.0
 	github.com/prometheus/client_model v0.6.2
-	github.com/prometheus/common v0.66.1
 	golang.org/x/term v0.37.0
 	k8s.io/api v0.34.1
 	k8s.io/apimachinery v0.34.1
@@ -16,6 +15,8 @@ require (
 	sigs.k8s.io/kueue v0.14.8
 	sigs.k8s.io/yaml v1.6.0
 )
+
+require github.com/prometheus/common v0.66.1 // indirect
 
 require (
 	github.com/beorn7/perks v1.0.1 // indirect

@@ -150,7 +150,7 @@ func (d *demo) play(ctx context.Context) (history *timeline.History, err error) 
 	if history, err = d.scenario(ctx, plane.Config); err != nil {
 		return history, causeOf(ctx, err)
 	}
-	d.metrics, err = d.scrape(ctx, plane.Config, plane.Metrics)
+	d.metrics, err = plane.Scrape(ctx)
 	return history, causeOf(ctx, err)
 }
 

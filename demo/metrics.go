@@ -17,25 +17,13 @@ limitations under the License.
 package main
 
 import (
-	"context"
-	"crypto/tls"
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
-	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kueue-acrequeueafter/demo/timeline"
 )
@@ -44,57 +32,6 @@ const metricPrefix = "kueue_admission_check_retr"
 
 // metrics are the manager's metrics of the delayed retries.
 type metrics map[string]*dto.MetricFamily
-
-// scrape reads the metrics as Prometheus does: with a token that may.
-func (d *demo) scrape(ctx context.Context, cfg *rest.Config, address string) (metrics, error) {
-	c, err := client.New(cfg, client.Options{Scheme: newScheme()})
-	if err != nil {
-		return nil, err
-	}
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "prometheus"}}
-	for _, obj := range []client.Object{
-		account,
-		&rbacv1.ClusterRole{
-			ObjectMeta: metav1.ObjectMeta{Name: "metrics-reader"},
-			Rules:      []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}},
-		},
-		&rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: "metrics-reader"},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "metrics-reader"},
-			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: account.Name}},
-		},
-	} {
-		if err := c.Create(ctx, obj); err != nil {
-			return nil, err
-		}
-	}
-	token := &authenticationv1.TokenRequest{}
-	if err := c.SubResource("token").Create(ctx, account, token); err != nil {
-		return nil, err
-	}
-
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/metrics", nil)
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Authorization", "Bearer "+token.Status.Token)
-	// The manager signs its certificate itself.
-	insecure := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
-	var families metrics
-	return families, eventually(ctx, "read the manager's metrics", func() error {
-		response, err := insecure.Do(request)
-		if err != nil {
-			return err
-		}
-		defer response.Body.Close()
-		if response.StatusCode != http.StatusOK {
-			return fmt.Errorf("%s answers %s", request.URL, response.Status)
-		}
-		parser := expfmt.NewTextParser(model.LegacyValidation)
-		families, err = parser.TextToMetricFamilies(response.Body)
-		return err
-	})
-}
 
 // print prints the metrics of the delayed retries; of the histograms the count
 // and the sum.

@@ -347,6 +347,9 @@ func (j *judge) statusWrite(process string, old, wl *kueue.Workload) {
 		if cond.Reason == kueue.WorkloadEvictedByPodsReadyTimeout && wl.Status.RequeueState != nil && wl.Status.RequeueState.RequeueAt != nil {
 			j.podsReadyUntil[wl.Name] = wl.Status.RequeueState.RequeueAt.Time
 		}
+		if workload.IsAdmitted(old) && !workload.HasQuotaReservation(wl) {
+			j.fail("rule 3", "the quota of %s, whose job may run, is released before the job is stopped: %s", wl.Name, describe(wl))
+		}
 		if cond.Reason == kueue.WorkloadEvictedByAdmissionCheck {
 			j.dated(wl, cond.LastTransitionTime.Time)
 			if until := j.deadline(wl); until.After(cond.LastTransitionTime.Time) && !until.Equal(requeueAt(wl)) {

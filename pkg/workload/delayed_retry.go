@@ -181,16 +181,21 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 
 // PlanLeftWaiting decides what is due, with the gate off, for a workload that
 // was waiting for the retry of its checks when the gate was switched off, which
-// the messages tell: it is requeued at the time that was recorded last.
+// the messages tell: it is requeued at the time that was recorded last, or
+// forgets its retries if it is deactivated before.
 func PlanLeftWaiting(wl *kueue.Workload, now time.Time) RetryPlan {
 	plan := RetryPlan{Deadline: requeueAt(wl)}
-	if !IsActive(wl) || apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget) ||
-		!IsWaitingForRetry(wl) {
-		return plan
-	}
-	plan.Action = RetryRequeue
-	if now.Before(plan.Deadline) {
+	switch {
+	case !IsActive(wl):
+		// The time goes with the deactivation, and the checks would stay in Retry.
+		if IsLeftWaiting(wl) {
+			plan.Action = RetryForget
+		}
+	case apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget) || !IsWaitingForRetry(wl):
+	case now.Before(plan.Deadline):
 		plan.Action = RetryWait
+	default:
+		plan.Action = RetryRequeue
 	}
 	return plan
 }
@@ -317,12 +322,17 @@ func otherBackoff(wl *kueue.Workload, podsReadyBackoff time.Duration) time.Time 
 }
 
 // RecordDeadline puts the deadline of the plan into requeueAt and, together with
-// the checks that asked for it, into the messages of the conditions.
+// the checks that asked for it, into the messages of the conditions. An eviction
+// of a workload that is not admitted releases the quota, too: there is no job
+// that would have to be stopped first.
 func (p RetryPlan) RecordDeadline(wl *kueue.Workload) {
 	if wl.Status.RequeueState == nil {
 		wl.Status.RequeueState = &kueue.RequeueState{}
 	}
 	wl.Status.RequeueState.RequeueAt = ptr.To(metav1.NewTime(p.Deadline))
+	if p.Action == RetryEvict && !IsAdmitted(wl) {
+		UnsetQuotaReservationWithCondition(wl, "Pending", p.Message, p.EvictedAt)
+	}
 	if p.Action == RetryHold {
 		SetEvictedCondition(wl, p.EvictedAt, kueue.WorkloadEvictedByAdmissionCheck, p.Message)
 		// A workload that was requeued has the condition still true.

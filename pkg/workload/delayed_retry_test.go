@@ -539,6 +539,53 @@ func TestPlanRetryConverges(t *testing.T) {
 	}
 }
 
+func TestRetryPlanRecordEviction(t *testing.T) {
+	cases := map[string]struct {
+		workload     *utiltestingapi.WorkloadWrapper
+		wantReserved bool
+	}{
+		"not admitted: the quota is released": {workload: reserved()},
+		"was admitted before": {
+			workload: reserved().Condition(conditionAt(kueue.WorkloadAdmitted, metav1.ConditionFalse, "NoReservation", "", -100)),
+		},
+		"admitted: the job is stopped first": {
+			workload:     reserved().Condition(conditionAt(kueue.WorkloadAdmitted, metav1.ConditionTrue, "Admitted", "", -10)),
+			wantReserved: true,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			wl := tc.workload.AdmissionChecks(retryAt("a", 0, 60), checkAt("b", kueue.CheckStatePending, 0)).Obj()
+			wl.Status.Admission = &kueue.Admission{ClusterQueue: "cq"}
+			wantChecks := wl.DeepCopy().Status.AdmissionChecks
+			plan := PlanRetry(wl, RetryContext{Now: at(0), IsRequired: func(kueue.AdmissionCheckReference) bool { return true }})
+			if plan.Action != RetryEvict {
+				t.Fatalf("Unexpected action %q", plan.Action)
+			}
+			plan.RecordDeadline(wl)
+			if got := HasQuotaReservation(wl); got != tc.wantReserved || (wl.Status.Admission != nil) != tc.wantReserved {
+				t.Errorf("Unexpected quota reservation: %t, admission %v; want %t", got, wl.Status.Admission, tc.wantReserved)
+			}
+			if got := requeueAt(wl); !got.Equal(plan.Deadline) {
+				t.Errorf("Unexpected requeueAt %s, want %s", got, plan.Deadline)
+			}
+			if diff := cmp.Diff(wantChecks, wl.Status.AdmissionChecks); diff != "" {
+				t.Errorf("Unexpected checks (-want,+got):\n%s", diff)
+			}
+			requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
+			if tc.wantReserved {
+				if requeued != nil {
+					t.Errorf("Unexpected condition before the release: %v", requeued)
+				}
+				return
+			}
+			if requeued == nil || requeued.Status != metav1.ConditionFalse || requeued.Reason != kueue.WorkloadEvictedByAdmissionCheck || requeued.Message != plan.Message {
+				t.Errorf("Unexpected condition after the release: %v", requeued)
+			}
+		})
+	}
+}
+
 func TestRetryPlanRequeue(t *testing.T) {
 	pendingAfter := func(name string, state kueue.CheckState) kueue.AdmissionCheckState {
 		check := checkAt(name, kueue.CheckStatePending, 60)
@@ -629,6 +676,20 @@ func TestPlanLeftWaiting(t *testing.T) {
 		"quota held": {
 			workload: evictedByRetry(0, 60).AdmissionChecks(retryAt("a", 0, 60)).Obj(),
 			now:      60,
+		},
+		"deactivated": {
+			workload: waiting(0, 60).Active(false).AdmissionChecks(retryAt("a", 0, 60)).Obj(),
+			now:      5,
+			want:     RetryForget,
+		},
+		"deactivated, quota held": {
+			workload: evictedByRetry(0, 60).Active(false).AdmissionChecks(retryAt("a", 0, 60)).Obj(),
+			now:      5,
+			want:     RetryForget,
+		},
+		"as upstream: deactivated, with no time recorded": {
+			workload: requeuedWorkload().Active(false).AdmissionChecks(retryAt("a", 0, 60)).Obj(),
+			now:      5,
 		},
 		"as upstream: a late Retry with no time recorded": {
 			workload: requeuedWorkload().AdmissionChecks(retryAt("a", 0, 60)).Obj(),

@@ -91,6 +91,12 @@ var All = []Mutant{
 		New: `if mutant("wiped-at-the-release") || !features.Enabled(features.ACRequeueAfter) || wl.Status.Admission != nil`,
 	},
 	{
+		// Before the job is stopped.
+		Name: "quota-released-at-the-eviction", File: decision,
+		Old: `if p.Action == RetryEvict && !IsAdmitted(wl) {`,
+		New: `if p.Action == RetryEvict && (!IsAdmitted(wl) || mutant("quota-released-at-the-eviction")) {`,
+	},
+	{
 		Name: "late-reject-ignored", File: decision,
 		Old: "if rejected {\n\t\treturn RetryPlan{Action: RetryReject}",
 		New: "if rejected && !mutant(\"late-reject-ignored\") {\n\t\treturn RetryPlan{Action: RetryReject}",

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Usage: cluster.sh up | down | logs
+# Usage: cluster.sh up | load ARCHIVE | run COMMAND... | down
 # up: a cluster with what build/dist has installed, as the README says it.
-# Its kubeconfig is E2E_DIR/kubeconfig. down deletes the cluster. logs keeps in
-# E2E_ARTIFACTS what tells why a test failed. The Makefile sets the variables:
+# Its kubeconfig is E2E_DIR/kubeconfig. load brings images to its nodes. run runs
+# a command that tests the cluster, and keeps in E2E_ARTIFACTS what its managers
+# log; if it fails, also what else tells why. down deletes the cluster. The
+# Makefile sets the variables:
 #   BIN, DIST, VERSION        where programs and archives are, and their version
-#   E2E_DIR/examples          has images.tar, of the example controllers
-#   E2E_DIR, E2E_ARTIFACTS    for our files; for logs, after a failure
+#   E2E_DIR, E2E_ARTIFACTS    for our files; for logs
 #   E2E_CLUSTER               the name of kind's cluster
 #   E2E_NODE_IMAGE            its node image; without one E2E_BUILT_IMAGE, if Docker
 #                             has it, and otherwise kind's own, from a registry
@@ -34,6 +35,12 @@ create() {
   fi
 }
 
+load() { # archive
+  [ -z "$E2E_KUBECONFIG" ] || return 0
+  say "loading $1"
+  "$kind" load image-archive --name "$E2E_CLUSTER" "$1"
+}
+
 up() {
   local running=
   mkdir -p "$E2E_DIR"
@@ -47,10 +54,9 @@ up() {
     else
       create
     fi
-    say "loading $DIST/kueue-$VERSION.tar"
-    "$kind" load image-archive --name "$E2E_CLUSTER" "$DIST/kueue-$VERSION.tar"
-    "$kind" load image-archive --name "$E2E_CLUSTER" "$E2E_DIR/examples/images.tar"
   fi
+  load "$DIST/kueue-$VERSION.tar"
+  load "$E2E_DIR/examples/images.tar"
   export KUBECONFIG=$kubeconfig
   say "installing $DIST/manifests.yaml"
   "$kubectl" apply --server-side -f "$DIST/manifests.yaml" | awk '{count++} END {print count " objects"}'
@@ -74,10 +80,36 @@ down() {
   "$kind" delete cluster --name "$E2E_CLUSTER" --kubeconfig "$kubeconfig"
 }
 
-logs() {
+# The log of a pod is gone with the pod, and tests replace the managers.
+follow() {
+  # A watch ends after some time.
+  while sleep 1; do
+    "$kubectl" --namespace kueue-system get pods --selector control-plane=controller-manager --watch \
+      --output jsonpath='{.metadata.name} {.status.phase}{"\n"}' || true
+  done |
+    while read -r pod phase; do
+      if [ "$phase" = Running ] && [ ! -e "$E2E_ARTIFACTS/$pod.log" ]; then
+        "$kubectl" --namespace kueue-system logs --follow "$pod" >"$E2E_ARTIFACTS/$pod.log" &
+      fi
+    done
+}
+
+run() {
   export KUBECONFIG=$kubeconfig
+  rm -rf "$E2E_ARTIFACTS"
   mkdir -p "$E2E_ARTIFACTS"
-  "$kubectl" --namespace kueue-system logs --selector control-plane=controller-manager --prefix --tail -1 >"$E2E_ARTIFACTS/manager.log" || true
+  set -m # a process group for what follows logs
+  follow 2>"$E2E_ARTIFACTS/follow.log" &
+  set +m
+  # shellcheck disable=SC2064 # this process group
+  trap "kill -- -$! 2>/dev/null || true" EXIT
+  if ! "$@"; then
+    logs
+    exit 1
+  fi
+}
+
+logs() {
   "$kubectl" get events --all-namespaces --sort-by .lastTimestamp >"$E2E_ARTIFACTS/events.txt" || true
   "$kubectl" get --all-namespaces --output yaml workloads,clusterqueues,localqueues,resourceflavors,admissionchecks,jobs,pods,deployments,configmaps >"$E2E_ARTIFACTS/objects.yaml" || true
   [ -n "$E2E_KUBECONFIG" ] || "$kind" export logs --name "$E2E_CLUSTER" "$E2E_ARTIFACTS/kind" >/dev/null 2>&1 || true
@@ -85,6 +117,6 @@ logs() {
 }
 
 case ${1:-} in
-up | down | logs) "$1" ;;
-*) fail "usage: cluster.sh up | down | logs" ;;
+up | load | run | down) "$@" ;;
+*) fail "usage: cluster.sh up | load ARCHIVE | run COMMAND... | down" ;;
 esac

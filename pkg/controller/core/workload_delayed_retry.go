@@ -44,7 +44,8 @@ import (
 // reconciliation.
 //
 // With the gate off it does no more than to requeue the workloads that were
-// waiting when the gate was switched off.
+// waiting when the gate was switched off, or to reset those of them that are
+// deactivated.
 func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueue.Workload) (bool, ctrl.Result, error) {
 	now := r.clock.Now()
 	restarted, err := r.isQueueRestarted(ctx, wl)

@@ -200,11 +200,15 @@ func TestReconcileDelayedRetry(t *testing.T) {
 	pending := kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStatePending, LastTransitionTime: metav1.NewTime(start)}
 	ready := kueue.AdmissionCheckState{Name: "b", State: kueue.CheckStateReady, LastTransitionTime: metav1.NewTime(start)}
 
-	for _, mergePatch := range []bool{false, true} {
-		t.Run(fmt.Sprintf("evicted, prolonged, requeued; WorkloadRequestUseMergePatch=%t", mergePatch), func(t *testing.T) {
+	for _, mode := range []struct{ mergePatch, admitted bool }{{false, false}, {false, true}, {true, false}, {true, true}} {
+		t.Run(fmt.Sprintf("evicted, prolonged, requeued; WorkloadRequestUseMergePatch=%t, admitted=%t", mode.mergePatch, mode.admitted), func(t *testing.T) {
 			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
-			features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, mergePatch)
-			f := newRetryFixture(t, retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).AdmissionChecks(pending, ready).Obj(), start)
+			features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, mode.mergePatch)
+			wlObj := retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).AdmissionChecks(pending, ready)
+			if mode.admitted {
+				wlObj.AdmittedAt(true, start)
+			}
+			f := newRetryFixture(t, wlObj.Obj(), start)
 
 			f.retry("a", 60)
 			wl := f.reconcileAt(0, 1, 0)
@@ -212,9 +216,14 @@ func TestReconcileDelayedRetry(t *testing.T) {
 			if !workload.IsEvicted(wl) || wl.Status.AdmissionChecks[0].State != kueue.CheckStateRetry || wl.Status.AdmissionChecks[1].State != kueue.CheckStateReady {
 				t.Errorf("Unexpected status after the Retry: %v", wl.Status)
 			}
-			f.reconcileAt(time.Second, 0, 0)
-
-			f.release()
+			if gotHeld := workload.HasQuotaReservation(wl) && wl.Status.Admission != nil; gotHeld != mode.admitted {
+				t.Errorf("Unexpected quota reservation after the eviction: %t, want %t", gotHeld, mode.admitted)
+			}
+			if mode.admitted {
+				// The job is to be stopped first.
+				f.reconcileAt(time.Second, 0, 0)
+				f.release()
+			}
 			f.expectQueued(0, 1)
 			for _, after := range []time.Duration{time.Second, 30 * time.Second, 60*time.Second - 1} {
 				f.reconcileAt(after, 0, 60*time.Second-after)

@@ -1,0 +1,192 @@
+// Package result is what a run of the benchmark leaves behind, as JSON: figures
+// as they were counted and measured, nothing derived that a reader could not
+// check against them.
+package result
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"time"
+)
+
+// Builds, in the order of the report.
+const (
+	GateOn  = "gate-on"  // patched, ACRequeueAfter=true
+	GateOff = "gate-off" // patched, ACRequeueAfter=false
+	Base    = "v0.14.8"  // plain
+	Later   = "v0.19.2"  // the later release with fields of the same names
+)
+
+// Scenarios, in the order of a run.
+const (
+	Fresh   = "fresh"      // new jobs, created while their ClusterQueue is held, and then let go
+	Created = "created"    // new jobs from their creation to their reservation
+	Herd    = "herd"       // all ask for a retry with the same deadline
+	Spread  = "spread"     // as herd, with deadlines a minute apart
+	Two     = "two-checks" // the slower of two checks asks for more while the first delay runs
+	Waiting = "waiting"    // nothing happens to workloads that wait
+	Busy    = "busy"       // a check stays busy for two minutes, and asks for 10 s each time
+)
+
+// Run is one run of the benchmark.
+type Run struct {
+	Date     time.Time `json:"date"`
+	Commit   string    `json:"commit"` // of this repository
+	Machine  Machine   `json:"machine"`
+	Settings Settings  `json:"settings"`
+	Results  []Result  `json:"results"`
+	// Throughput of upstream's scheduler benchmark, in pairs of off and on.
+	Throughput []Throughput `json:"throughput,omitempty"`
+}
+
+// Machine is what the run was made on.
+type Machine struct {
+	CPU       string `json:"cpu"`
+	Cores     int    `json:"cores"`
+	MemoryMiB int    `json:"memoryMiB"`
+	Kernel    string `json:"kernel"`
+	Go        string `json:"go"`
+}
+
+// Settings are those of the managers, the same for all builds.
+type Settings struct {
+	QPS     int   `json:"qps"` // of the client; the burst is twice that
+	Workers int   `json:"workers"`
+	Seed    int64 `json:"seed"` // of the load
+}
+
+// Result is one scenario with one build.
+type Result struct {
+	Build     string `json:"build"`
+	Scenario  string `json:"scenario"`
+	Workloads int    `json:"workloads"`
+	// Round counts the repetitions of a scenario in a run, from 1.
+	Round int `json:"round"`
+	// Seconds is how long the scenario took.
+	Seconds float64 `json:"seconds"`
+
+	// Calls are the requests of the manager to the API server, from its audit log.
+	Calls []Call `json:"calls"`
+	// Conflicts are those of the manager's writes that were refused with 409.
+	Conflicts int `json:"conflicts"`
+	// Reconciles of the manager, by controller.
+	Reconciles map[string]int `json:"reconciles"`
+	// CPUSeconds of the manager's process.
+	CPUSeconds float64 `json:"cpuSeconds"`
+	// ServerCPUSeconds of kube-apiserver and etcd.
+	ServerCPUSeconds float64 `json:"serverCPUSeconds"`
+	// PeakMemory is the manager's resident memory at its highest, in bytes.
+	PeakMemory int64 `json:"peakMemory"`
+	// Heap is the manager's live heap at the end, after a collection, in bytes.
+	Heap int64 `json:"heap"`
+	// HeapPending is that of the same workloads when they were pending without a
+	// delay, in "waiting".
+	HeapPending int64 `json:"heapPending,omitempty"`
+
+	// Answers of the checks' controllers: how often the checks had to work.
+	Answers int `json:"answers"`
+	// Evictions and Reservations that were seen.
+	Evictions    int `json:"evictions"`
+	Reservations int `json:"reservations"`
+	// Stuck workloads had not come back long after their deadline.
+	Stuck int `json:"stuck"`
+	// Early workloads were requeued, or held quota again, before their deadline.
+	Early int `json:"early"`
+
+	// Requeued and Reserved: seconds from the deadline to Requeued=True, and to the
+	// reservation. In "fresh" Reserved is counted from the release of the queue, in
+	// "created" from the creation of the first job.
+	Requeued *Distribution `json:"requeued,omitempty"`
+	Reserved *Distribution `json:"reserved,omitempty"`
+	// Held: seconds from the check's Retry until the quota was free.
+	Held *Distribution `json:"held,omitempty"`
+	// Unrelated: seconds from the creation of a job in another ClusterQueue to its
+	// start, during the burst, and before it, when there was nothing else to do.
+	Unrelated     *Distribution `json:"unrelated,omitempty"`
+	UnrelatedIdle *Distribution `json:"unrelatedIdle,omitempty"`
+	// BareClient: seconds that a client without a queue, with as many workers,
+	// needs for as many status writes of the same kind.
+	BareClient float64 `json:"bareClient,omitempty"`
+}
+
+// Call counts requests of one kind.
+type Call struct {
+	Verb     string `json:"verb"`
+	Resource string `json:"resource"` // with its subresource: "workloads/status"
+	Count    int    `json:"count"`
+}
+
+// IsWrite tells whether the request changes something. Events are not counted as
+// writes: they are sent beside the work and may be dropped.
+func (c Call) IsWrite() bool {
+	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, c.Verb) && c.Resource != "events"
+}
+
+// Writes returns how many writes went to a resource, "" for all of them.
+func (r Result) Writes(resource string) int {
+	n := 0
+	for _, call := range r.Calls {
+		if call.IsWrite() && (resource == "" || call.Resource == resource) {
+			n += call.Count
+		}
+	}
+	return n
+}
+
+// Throughput is one run of upstream's scheduler benchmark.
+type Throughput struct {
+	Gate      bool    `json:"gate"`
+	Round     int     `json:"round"`
+	Workloads int     `json:"workloads"`
+	Seconds   float64 `json:"seconds"` // from the start of the manager until all had finished
+	CPU       float64 `json:"cpuSeconds"`
+}
+
+// Distribution of some measured times.
+type Distribution struct {
+	Count int `json:"count"`
+	// Percentiles are those from 0, the least, to 100, the greatest, in seconds.
+	Percentiles []float64 `json:"percentiles"`
+}
+
+// NewDistribution returns that of the samples, nil when there are none.
+func NewDistribution(samples []float64) *Distribution {
+	if len(samples) == 0 {
+		return nil
+	}
+	sorted := slices.Sorted(slices.Values(samples))
+	d := &Distribution{Count: len(sorted), Percentiles: make([]float64, 101)}
+	for p := range d.Percentiles {
+		rank := int(math.Ceil(float64(p) / 100 * float64(len(sorted))))
+		d.Percentiles[p] = math.Round(sorted[max(rank-1, 0)]*1000) / 1000
+	}
+	return d
+}
+
+// P returns the percentile p, from 0 to 100.
+func (d *Distribution) P(p int) float64 { return d.Percentiles[p] }
+
+// Read reads a run.
+func Read(path string) (*Run, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	run := &Run{}
+	if err := json.Unmarshal(data, run); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return run, nil
+}
+
+// Write writes the run.
+func (r *Run) Write(path string) error {
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(data, '\n'), 0o644)
+}

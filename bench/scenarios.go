@@ -1,0 +1,474 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"kueue-acrequeueafter/bench/result"
+)
+
+const (
+	check  = "check-"  // of most jobs, before the namespace
+	faster = "faster-" // the two of scenario Two
+	slower = "slower-"
+	other  = "other" // the queue of unrelated jobs
+
+	busyFor   = 2 * time.Minute
+	busyDelay = 10 * time.Second
+	// wait is the delay of the others, from when the last eviction should be through.
+	wait = 8 * time.Second
+	// observe is how long waiting workloads are measured.
+	observe = 30 * time.Second
+	// probes before a burst, and the time between two of them.
+	probes   = 5
+	interval = time.Second
+)
+
+// series is the scenarios with one build and one number of workloads.
+type series struct {
+	*world
+	*meter
+	build, namespace string
+	n, round, probed int
+	profiles         string // directory for CPU profiles, or empty
+	settings         result.Settings
+	say              func(format string, args ...any)
+	done             func(result.Result) error
+}
+
+// run runs the scenarios, all but the last with the same jobs. Waiting is measured
+// with the last number of workloads only.
+func (s *series) run(ctx context.Context, rounds int, scenarios []string, last bool) error {
+	s.namespace = fmt.Sprintf("jobs-%d", s.n)
+	if err := s.makeQueue(ctx, s.namespace, s.n, check+s.namespace); err != nil {
+		return err
+	}
+	if err := s.fresh(ctx); err != nil {
+		return err
+	}
+	for _, scenario := range scenarios {
+		var err error
+		s.round = 1
+		switch {
+		case scenario == result.Busy:
+			err = s.busy(ctx)
+		case !s.delays:
+		case scenario == result.Herd:
+			for ; s.round <= rounds && err == nil; s.round++ {
+				err = s.delayed(ctx, scenario, func(int) time.Duration { return 0 })
+			}
+		case scenario == result.Spread:
+			err = s.delayed(ctx, scenario, func(i int) time.Duration { return time.Minute * time.Duration(i) / time.Duration(s.n) })
+		case scenario == result.Waiting && s.build == result.GateOn && last:
+			err = s.waiting(ctx)
+		case scenario == result.Two:
+			err = s.two(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", scenario, err)
+		}
+	}
+	return nil
+}
+
+// measure runs do between begin and end, and hands the result on.
+func (s *series) measure(ctx context.Context, scenario string, do func(r *result.Result) error) error {
+	r := result.Result{Build: s.build, Scenario: scenario, Workloads: s.n, Round: max(s.round, 1)}
+	if err := s.quiet(ctx); err != nil {
+		return err
+	}
+	before := s.sum()
+	s.say("%s, %s, %d workloads: begins", s.build, scenario, s.n)
+	if err := s.begin(ctx); err != nil {
+		return err
+	}
+	if err := do(&r); err != nil {
+		return err
+	}
+	if err := s.end(ctx, &r); err != nil {
+		return err
+	}
+	after := s.sum()
+	r.Reservations, r.Evictions = after.reservations-before.reservations, after.evictions-before.evictions
+	r.Answers, r.Early = after.answers-before.answers, after.early-before.early
+	line := fmt.Sprintf("%s, %s, %d workloads: %.0f s, %.2f writes and %.2f evictions each", s.build, scenario, s.n, r.Seconds,
+		float64(r.Writes(""))/float64(s.n), float64(r.Evictions)/float64(s.n))
+	if r.Reserved != nil {
+		line += fmt.Sprintf(", reserved p50 %.2f s, last %.2f s", r.Reserved.P(50), r.Reserved.P(100))
+	}
+	if r.Requeued != nil {
+		line += fmt.Sprintf(", requeued last %.2f s", r.Requeued.P(100))
+	}
+	s.say("%s, early %d, stuck %d", line, r.Early, r.Stuck)
+	return s.done(r)
+}
+
+// sum adds up what was counted of the workloads of the series.
+func (s *series) sum() (sum workload) {
+	s.count(s.namespace, func(w *workload) bool {
+		sum.reservations += w.reservations
+		sum.evictions += w.evictions
+		sum.answers += w.answers
+		sum.early += w.early
+		return true
+	})
+	return sum
+}
+
+// samples returns the times of the workloads for which it is known.
+func (s *series) samples(of func(w *workload) (time.Duration, bool)) *result.Distribution {
+	var all []float64
+	s.count(s.namespace, func(w *workload) bool {
+		if d, known := of(w); known {
+			all = append(all, d.Seconds())
+		}
+		return true
+	})
+	return result.NewDistribution(all)
+}
+
+func reserved(w *workload) bool { return w.reserved && !w.evicted }
+func waits(w *workload) bool    { return w.evicted && !w.reserved }
+func retried(w *workload) bool  { return w.asked > 0 && !w.again.IsZero() }
+
+// fresh makes the jobs while their queue is held, and measures how long the
+// scheduler takes for their first reservations.
+func (s *series) fresh(ctx context.Context) error {
+	s.say("%s: making %d jobs", s.build, s.n)
+	if err := s.makeJobs(ctx, s.namespace, s.n); err != nil {
+		return err
+	}
+	if missing, err := s.await(ctx, s.namespace, s.n, s.limit(), func(*workload) bool { return true }); err != nil || missing > 0 {
+		return fmt.Errorf("%d of %d jobs have no workload: %w", missing, s.n, err)
+	}
+	return s.measure(ctx, result.Fresh, func(r *result.Result) error {
+		start := time.Now()
+		if err := s.stop(ctx, s.namespace, "None"); err != nil {
+			return err
+		}
+		missing, err := s.await(ctx, s.namespace, s.n, s.limit(), reserved)
+		r.Stuck = missing
+		r.Reserved = s.samples(func(w *workload) (time.Duration, bool) { return w.since.Sub(start), w.reserved })
+		return err
+	})
+}
+
+// common is a moment after which all evictions are through, as it is hoped. The
+// answers carry it as their transition time, as those of a check do whose clock
+// is ahead: so the deadlines do not depend on how long an eviction takes.
+func (s *series) common() time.Time {
+	return time.Now().Add(3*time.Second + time.Duration(s.n)*20*time.Millisecond).Truncate(time.Second)
+}
+
+// delayed has all workloads wait until their deadline and a share that depends on
+// their order, and be reserved again. Unrelated jobs come meanwhile.
+func (s *series) delayed(ctx context.Context, scenario string, share func(i int) time.Duration) error {
+	idle := s.probe(ctx, probes)
+	var bare time.Duration
+	if scenario == result.Herd && s.build == result.GateOn {
+		var err error
+		if bare, err = s.bareClient(ctx); err != nil {
+			return err
+		}
+	}
+	return s.measure(ctx, scenario, func(r *result.Result) error {
+		r.BareClient = seconds(bare)
+		from, order := s.common(), 0
+		mark := s.mark(scenario)
+		s.play(s.namespace, func(w *workload, _ string, _ time.Time) *answer {
+			if w.retriedIn == mark {
+				return nil
+			}
+			w.retriedIn = mark
+			order++
+			return &answer{state: "Retry", from: from, delay: wait + share(order-1).Truncate(time.Second)}
+		})
+		first := from.Add(wait)
+		if err := sleepUntil(ctx, first.Add(-time.Second)); err != nil {
+			return err
+		}
+		stop := s.record(ctx, scenario)
+		burst := s.probeUntil(ctx, func() bool {
+			return s.count(s.namespace, retried) == s.n || time.Since(first) > 2*time.Minute+time.Duration(s.n)*30*time.Millisecond
+		})
+		stop()
+		if context.Cause(ctx) != nil {
+			return context.Cause(ctx)
+		}
+		r.Stuck = s.n - s.count(s.namespace, retried)
+		if scenario == result.Herd {
+			r.Unrelated, r.UnrelatedIdle = burst, idle
+		}
+		s.times(r)
+		return nil
+	})
+}
+
+// times takes the times of the last delay.
+func (s *series) times(r *result.Result) {
+	r.Requeued = s.samples(func(w *workload) (time.Duration, bool) { return w.back.Sub(w.deadline), !w.back.IsZero() })
+	r.Reserved = s.samples(func(w *workload) (time.Duration, bool) { return w.again.Sub(w.deadline), retried(w) })
+	r.Held = s.samples(func(w *workload) (time.Duration, bool) {
+		return w.freed.Sub(w.sent), !w.freed.IsZero() && !w.sent.IsZero()
+	})
+}
+
+func (s *series) mark(scenario string) string { return fmt.Sprint(scenario, s.round) }
+
+// waiting measures workloads that wait, and nothing else.
+func (s *series) waiting(ctx context.Context) error {
+	// The like for the memory: the same workloads, evicted, pending without a delay.
+	s.play(s.namespace, nil)
+	if err := s.stop(ctx, s.namespace, "HoldAndDrain"); err != nil {
+		return err
+	}
+	if _, err := s.await(ctx, s.namespace, s.n, s.limit(), waits); err != nil {
+		return err
+	}
+	if err := s.quiet(ctx); err != nil {
+		return err
+	}
+	pending, err := s.heap(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.stop(ctx, s.namespace, "None"); err != nil {
+		return err
+	}
+	if missing, err := s.await(ctx, s.namespace, s.n, s.limit(), reserved); err != nil || missing > 0 {
+		return fmt.Errorf("%d workloads did not come back from a stopped queue: %w", missing, err)
+	}
+
+	from := s.common()
+	delay := observe + 15*time.Second
+	mark := s.mark(result.Waiting)
+	s.play(s.namespace, func(w *workload, _ string, _ time.Time) *answer {
+		if w.retriedIn == mark {
+			return nil
+		}
+		w.retriedIn = mark
+		return &answer{state: "Retry", from: from, delay: delay}
+	})
+	if missing, err := s.await(ctx, s.namespace, s.n, s.limit(), waits); err != nil || missing > 0 {
+		return fmt.Errorf("%d workloads do not wait: %w", missing, err)
+	}
+	err = s.measure(ctx, result.Waiting, func(r *result.Result) error {
+		r.HeapPending = pending
+		return sleepUntil(ctx, time.Now().Add(observe))
+	})
+	if err != nil {
+		return err
+	}
+	missing, err := s.await(ctx, s.namespace, s.n, time.Until(from.Add(delay))+s.limit(), retried)
+	if err == nil && missing > 0 {
+		err = fmt.Errorf("%d workloads did not come back", missing)
+	}
+	return err
+}
+
+// busy has the check say Retry for two minutes, each time it is asked, and then
+// Ready: all jobs start in the end.
+func (s *series) busy(ctx context.Context) error {
+	return s.measure(ctx, result.Busy, func(r *result.Result) error {
+		end := time.Now().Add(busyFor)
+		s.play(s.namespace, func(_ *workload, _ string, now time.Time) *answer {
+			if now.After(end) {
+				return &answer{state: "Ready", from: now}
+			}
+			return &answer{state: "Retry", from: now, delay: busyDelay}
+		})
+		limit := busyFor + time.Minute + time.Duration(s.n)*30*time.Millisecond
+		var err error
+		r.Stuck, err = s.await(ctx, s.namespace, s.n, limit, func(w *workload) bool { return w.admitted })
+		s.times(r)
+		return err
+	})
+}
+
+// created makes the jobs while their queue runs.
+func (s *series) created(ctx context.Context) error {
+	if err := s.stop(ctx, s.namespace, "None"); err != nil {
+		return err
+	}
+	return s.measure(ctx, result.Created, func(r *result.Result) error {
+		start := time.Now()
+		if err := s.makeJobs(ctx, s.namespace, s.n); err != nil {
+			return err
+		}
+		missing, err := s.await(ctx, s.namespace, s.n, s.limit(), reserved)
+		if err == nil && missing > 0 {
+			err = fmt.Errorf("%d of %d workloads have no quota", missing, s.n)
+		}
+		r.Reserved = s.samples(func(w *workload) (time.Duration, bool) { return w.since.Sub(start), w.reserved })
+		return err
+	})
+}
+
+// limit is how long to wait for what all jobs should have reached.
+func (s *series) limit() time.Duration {
+	return time.Minute + time.Duration(s.n)*100*time.Millisecond
+}
+
+// two has one check ask for 5 s at once, and the other one 3 s later for 15 s.
+// The jobs are others than those of the other scenarios.
+func (s *series) two(ctx context.Context) error {
+	s.namespace = fmt.Sprintf("two-%d", s.n)
+	if err := s.makeQueue(ctx, s.namespace, s.n, faster+s.namespace, slower+s.namespace); err != nil {
+		return err
+	}
+	if err := s.created(ctx); err != nil {
+		return err
+	}
+	return s.measure(ctx, result.Two, func(r *result.Result) error {
+		start := time.Now()
+		s.play(s.namespace, func(w *workload, check string, now time.Time) *answer {
+			if w.reservations > 1 {
+				return nil
+			}
+			if check == faster+s.namespace {
+				return &answer{state: "Retry", from: start, delay: 5*time.Second + s.patience()}
+			}
+			return &answer{state: "Retry", from: start.Add(3 * time.Second), delay: 15*time.Second + s.patience(), after: 3 * time.Second}
+		})
+		limit := 30*time.Second + s.patience() + time.Duration(s.n)*60*time.Millisecond
+		if _, err := s.await(ctx, s.namespace, s.n, limit, retried); err != nil {
+			return err
+		}
+		r.Stuck = s.n - s.count(s.namespace, retried)
+		s.times(r)
+		return nil
+	})
+}
+
+// patience lengthens delays with the number of workloads, so that the second
+// check can speak before the first delay is over.
+func (s *series) patience() time.Duration {
+	return (time.Duration(s.n) * 20 * time.Millisecond).Truncate(time.Second)
+}
+
+// probe starts unrelated jobs one after the other, and returns how long each took
+// to be admitted.
+func (s *series) probe(ctx context.Context, n int) *result.Distribution {
+	return s.probeUntil(ctx, func() bool { n--; return n < 0 })
+}
+
+func (s *series) probeUntil(ctx context.Context, done func() bool) *result.Distribution {
+	made := map[string]time.Time{}
+	for !done() && ctx.Err() == nil {
+		s.probed++
+		name := fmt.Sprintf("probe-%d-%05d", s.n, s.probed)
+		made[name] = time.Now()
+		if err := s.makeJob(ctx, other, name); err != nil {
+			s.failed(err)
+			return nil
+		}
+		_ = sleepUntil(ctx, time.Now().Add(interval))
+	}
+	var all []float64
+	_, err := s.await(ctx, other, len(made), time.Minute, func(w *workload) bool {
+		_, mine := made[w.job]
+		return mine && w.admitted
+	})
+	if err != nil {
+		return nil
+	}
+	s.count(other, func(w *workload) bool {
+		if start, mine := made[w.job]; mine && w.admitted {
+			all = append(all, w.since.Sub(start).Seconds())
+		}
+		return true
+	})
+	return result.NewDistribution(all)
+}
+
+const bareManifest = `
+spec:
+  queueName: none
+  podSets:
+  - name: main
+    count: 1
+    template:
+      spec:
+        restartPolicy: Never
+        containers:
+        - {name: main, image: none, resources: {requests: {cpu: 1}}}
+`
+
+// bareClient measures how long a client without a queue, with as many workers and
+// the same limits as the manager, needs for n status writes like those that end a
+// delay. The workloads are of no ClusterQueue, so that the manager lets them be.
+func (s *series) bareClient(ctx context.Context) (time.Duration, error) {
+	config := rest.CopyConfig(s.config)
+	config.QPS, config.Burst = float32(s.settings.QPS), 2*s.settings.QPS
+	bare, err := client.New(config, client.Options{})
+	if err != nil {
+		return 0, err
+	}
+	name := func(i int) string { return fmt.Sprintf("bare-%d-%d-%05d", s.n, s.round, i) }
+	err = each(ctx, senders, s.n, func(i int) error {
+		return s.create(ctx, s.object("Workload", other, name(i)), bareManifest)
+	})
+	if err != nil {
+		return 0, err
+	}
+	if err := s.quiet(ctx); err != nil {
+		return 0, err
+	}
+	now := time.Now().UTC().Format(time.RFC3339)
+	condition := func(name, status, reason string) map[string]any {
+		return map[string]any{"type": name, "status": status, "reason": reason, "lastTransitionTime": now,
+			"message": "Admission check check asked for a retry, which has begun"}
+	}
+	start := time.Now()
+	err = each(ctx, s.settings.Workers, s.n, func(i int) error {
+		obj := s.object("Workload", other, name(i))
+		obj.Object["status"] = map[string]any{
+			"admissionChecks": []any{map[string]any{"name": check + s.namespace, "state": "Pending", "message": "Reset to Pending", "lastTransitionTime": now, "retryCount": int64(1)}},
+			"conditions": []any{
+				condition("Evicted", "True", "AdmissionCheck"), condition("QuotaReserved", "False", "Pending"), condition("Requeued", "True", "BackoffFinished"),
+			},
+		}
+		return bare.Status().Patch(ctx, obj, client.Apply, client.FieldOwner("bench"), client.ForceOwnership)
+	})
+	took := time.Since(start)
+	if err != nil {
+		return 0, err
+	}
+	return took, each(ctx, senders, s.n, func(i int) error { return s.kube.Delete(ctx, s.object("Workload", other, name(i))) })
+}
+
+// record takes a CPU profile of the manager until stop is called, if profiles
+// were asked for.
+func (s *series) record(ctx context.Context, scenario string) (stop func()) {
+	if s.profiles == "" {
+		return func() {}
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		length := 5 + s.n/100
+		data, err := s.meter.profile(ctx, fmt.Sprintf("profile?seconds=%d", length))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(s.profiles, fmt.Sprintf("%s-%s-%d-%d.pprof", s.build, scenario, s.n, s.round)), data, 0o644)
+		}
+		if err != nil && ctx.Err() == nil {
+			s.failed(err)
+		}
+	}()
+	return func() { <-done }
+}
+
+func sleepUntil(ctx context.Context, t time.Time) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(time.Until(t)):
+		return nil
+	}
+}

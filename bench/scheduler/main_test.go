@@ -1,0 +1,41 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestReadStats(t *testing.T) {
+	wall, cpu, err := readStats([]byte("maxrss: 52268\nsysMs: 500\nuserMs: 1500\nwallMs: 40250\n"))
+	if wall != 40.25 || cpu != 2 || err != nil {
+		t.Errorf("%v s, CPU %v s, %v", wall, cpu, err)
+	}
+	if _, _, err := readStats([]byte("{}")); err == nil {
+		t.Error("no error without times")
+	}
+}
+
+func TestCountWorkloads(t *testing.T) {
+	const header = "id,class name,namespace,name,ms to admitted,ms to finish,num evictions\n"
+	cases := map[string]struct {
+		list    string
+		want    int
+		wantErr bool
+	}{
+		"all finished":     {list: header + "1,small,ns,a,10,210,0\n2,small,ns,b,20,220,1\n", want: 2},
+		"one not finished": {list: header + "1,small,ns,a,10,210,0\n2,small,ns,b,20,0,1\n", wantErr: true},
+		"none":             {list: header, wantErr: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "wlStates.csv")
+			if err := os.WriteFile(file, []byte(tc.list), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := countWorkloads(file); got != tc.want || (err != nil) != tc.wantErr {
+				t.Errorf("got %d, %v", got, err)
+			}
+		})
+	}
+}
