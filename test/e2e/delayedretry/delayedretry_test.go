@@ -45,7 +45,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", ginkgo.Label("featu
 	})
 
 	ginkgo.It("Should stop the pods of a job for the delay, and then run them to the end", func() {
-		const delay = 8 * time.Second
+		const delay = 10 * time.Second
 
 		ginkgo.By("admitting the job")
 		job.say(check, external.Ready("at first"))
@@ -55,6 +55,8 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", ginkgo.Label("featu
 		asked := time.Now()
 		job.say(check, external.Retry(delay, "not yet"))
 		deadline := job.expectWaiting(asked.Add(delay))
+		// The delay begins with the eviction: that did not wait for it.
+		gomega.Expect(deadline).To(gomega.BeTemporally("<", asked.Add(2*delay)))
 
 		ginkgo.By("waiting for the delay, without quota and without pods")
 		job.expectWaitsUntil(deadline)
@@ -70,7 +72,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", ginkgo.Label("featu
 	})
 
 	ginkgo.It("Should leave the quota to another job during the delay, and for as long as that runs", ginkgo.Label("smoke"), func() {
-		const delay = 8 * time.Second
+		const delay = 10 * time.Second
 
 		other := queue.createJob("other")
 		asked := time.Now()
@@ -78,6 +80,8 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", ginkgo.Label("featu
 
 		ginkgo.By("running the other job during the delay")
 		deadline := job.expectWaiting(asked.Add(delay))
+		// The delay begins with the eviction: that did not wait for it.
+		gomega.Expect(deadline).To(gomega.BeTemporally("<", asked.Add(2*delay)))
 		other.expectAsked(check, 0)
 		other.say(check, external.Ready("at once"))
 		running := other.expectRunningPod()

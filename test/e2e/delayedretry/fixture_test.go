@@ -17,6 +17,7 @@ limitations under the License.
 package delayedretrye2e
 
 import (
+	"context"
 	"time"
 
 	"github.com/onsi/ginkgo/v2"
@@ -216,8 +217,10 @@ func (j *queuedJob) finish(pod *corev1.Pod) {
 	ginkgo.GinkgoHelper()
 	gomega.Eventually(func(g gomega.Gomega) {
 		// The program may end before it has answered, and then does not answer again.
+		exitCtx, cancel := context.WithTimeout(ctx, util.ShortTimeout)
+		defer cancel()
 		_ = restClient.Get().Namespace(pod.Namespace).Resource("pods").Name(pod.Name+":8080").SubResource("proxy").Suffix("exit").
-			Param("code", "0").Do(ctx).Error()
+			Param("code", "0").Do(exitCtx).Error()
 		g.Expect(k8sClient.Get(ctx, client.ObjectKeyFromObject(j.Job), j.Job)).To(gomega.Succeed())
 		g.Expect(j.Status.Succeeded).To(gomega.Equal(int32(1)))
 	}, util.LongTimeout, util.Interval).Should(gomega.Succeed())

@@ -30,7 +30,7 @@ import (
 
 // Serial, because the others need the managers that these specs replace. Each
 // installs what was there before.
-var _ = ginkgo.Describe("Delayed retry of admission checks, while Kueue is replaced", ginkgo.Serial, ginkgo.Label("feature:admissionchecks", "feature:acrequeueafter", "kueue-replaced"), func() {
+var _ = ginkgo.Describe("Delayed retry of admission checks, while Kueue is replaced", ginkgo.Serial, ginkgo.Label("feature:admissionchecks", "feature:acrequeueafter"), func() {
 	// Longer than it takes to replace the managers on a busy machine; otherwise the
 	// deadline passes meanwhile, and the specs show less.
 	const delay = 30 * time.Second
