@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -187,7 +185,9 @@ func (p project) export(force bool) error {
 	return now.write(r)
 }
 
-// write brings the project's files to those of the set.
+// write brings the project's files to those of the set. Unless forced, it
+// refuses to undo what was done to them since the tree knew them, by hand or by
+// git: committed or not, the tree was not made from it.
 func (p project) write(set patchSet, known stamp, force bool) error {
 	want := set.files()
 	disk, err := p.ours(want)
@@ -195,15 +195,17 @@ func (p project) write(set patchSet, known stamp, force bool) error {
 		return err
 	}
 	todo := differences(disk, want)
-	var lost []string
+	now := checksums(disk)
+	var newer []string
 	for _, name := range todo {
-		f, exists := disk[name]
-		if exists && known.Files[name] != checksum(f.content) && !p.committed(name, f) {
-			lost = append(lost, name)
+		if now[name] != known.Files[name] {
+			newer = append(newer, name)
 		}
 	}
-	if len(lost) > 0 && !force {
-		return fmt.Errorf("these files were changed here, are not committed, and the tree has other content for them:\n  %s\nCommit or remove them, or overwrite them with \"make export FORCE=1\"", firstOf(lost))
+	if len(newer) > 0 && !force {
+		return fmt.Errorf("these files were changed, added or removed here after the last \"make tree\" or \"make export\", and the tree would undo that:\n  %s\n"+
+			"Run \"make tree\" first, which takes them into the tree. If the tree has commits that are not exported, \"make tree FORCE=1\" puts these aside in a branch: \"git cherry-pick\" them from there, then run \"make export\" again.\n"+
+			"To undo what was done here, say \"make export FORCE=1\"", firstOf(newer))
 	}
 	for _, name := range todo {
 		full := filepath.Join(p.dir, filepath.FromSlash(name))
@@ -231,14 +233,6 @@ func (p project) write(set patchSet, known stamp, force bool) error {
 	}
 	p.say("%d patches and %d overlay files exported, %d files changed", len(set.patches), len(set.overlay), len(todo))
 	return nil
-}
-
-// committed tells whether the file is in the project's last commit as it is.
-func (p project) committed(name string, f file) bool {
-	cmd := exec.Command("git", "cat-file", "blob", "HEAD:./"+name)
-	cmd.Dir = p.dir
-	content, err := cmd.Output()
-	return err == nil && bytes.Equal(content, f.content)
 }
 
 // differences returns the names of the files that two sets do not share.

@@ -62,7 +62,7 @@ func newCommand() *cobra.Command {
 	forceFlag(verb("tree", "Make the patched tree, or bring it up to date", func() error { return p.makeTree(force) }),
 		"put aside work in the tree that is not exported")
 	forceFlag(verb("export", "Take the commits of the tree back into patches and overlay", func() error { return p.export(force) }),
-		"overwrite files of the project that are not committed")
+		"undo what was done to the project's files after the tree was made")
 	verb("verify", "Prove that patches, overlay and tree agree", func() error { return p.verify() })
 	verb("verify-compile", "Prove that every patch compiles on those before it", func() error { return p.verifyCompile() })
 	verb("generate", "Make the generated code anew in the tree", func() error { return p.generate() })

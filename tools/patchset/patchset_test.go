@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -132,6 +133,28 @@ func (f *fixture) standard() {
 	f.must("export")
 }
 
+// remove removes a file of the project.
+func (f *fixture) remove(name string) {
+	f.t.Helper()
+	if err := os.Remove(filepath.Join(f.project, name)); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// commitProject commits all that is in the project.
+func (f *fixture) commitProject() {
+	f.t.Helper()
+	r, err := initRepo(f.project)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, args := range [][]string{{"add", "--all"}, {"commit", "--quiet", "--message", "work"}} {
+		if _, err := r.run(nil, args...); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+}
+
 func (f *fixture) snapshot() map[string]string {
 	f.t.Helper()
 	files := map[string]string{}
@@ -147,6 +170,24 @@ func (f *fixture) snapshot() map[string]string {
 		f.t.Fatal(err)
 	}
 	return files
+}
+
+// wantFiles fails the test unless the project has these files and no others.
+func (f *fixture) wantFiles(want map[string]string) {
+	f.t.Helper()
+	got := f.snapshot()
+	for _, name := range sortedKeys(want) {
+		if content, ok := got[name]; !ok {
+			f.t.Errorf("%s is gone", name)
+		} else if content != want[name] {
+			f.t.Errorf("%s changed:\n%s", name, content)
+		}
+	}
+	for _, name := range sortedKeys(got) {
+		if _, ok := want[name]; !ok {
+			f.t.Errorf("%s is new", name)
+		}
+	}
 }
 
 func TestRoundTrip(t *testing.T) {
@@ -594,45 +635,114 @@ func TestExportRemovesWhatIsGone(t *testing.T) {
 	f.must("verify")
 }
 
-func TestExportKeepsUncommittedWork(t *testing.T) {
-	cases := map[string]func(f *fixture){
-		"overlay file edited in the project": func(f *fixture) { f.put(f.project, "pkg/a/new.go", "package a // by hand\n") },
-		"new file in an overlay folder":      func(f *fixture) { f.put(f.project, "pkg/a/new.go", "package a // by hand\n") },
-		"patch edited in the project": func(f *fixture) {
-			f.put(f.project, "patches/a-change-one.patch", f.get(f.project, "patches/a-change-one.patch")+"# by hand\n")
+func TestExportRefusesToUndoNewerWork(t *testing.T) {
+	cases := map[string]struct {
+		change func(f *fixture) // in the project, after the tree was made
+		want   string           // the file that the error names
+	}{
+		"overlay file edited": {
+			change: func(f *fixture) { f.put(f.project, "pkg/a/new.go", "package a // by hand\n") },
+			want:   "pkg/a/new.go",
+		},
+		"overlay file made executable": {
+			change: func(f *fixture) {
+				if err := os.Chmod(filepath.Join(f.project, "pkg/a/new.go"), 0o755); err != nil {
+					f.t.Fatal(err)
+				}
+			},
+			want: "pkg/a/new.go",
+		},
+		"overlay file removed": {
+			change: func(f *fixture) { f.remove("pkg/a/new.go") },
+			want:   "pkg/a/new.go",
+		},
+		"new file in an overlay folder": {
+			change: func(f *fixture) { f.put(f.project, "pkg/a/newer.go", "package a // by hand\n") },
+			want:   "pkg/a/newer.go",
+		},
+		"patch edited": {
+			change: func(f *fixture) {
+				f.put(f.project, "patches/a-change-one.patch", f.get(f.project, "patches/a-change-one.patch")+"# by hand\n")
+			},
+			want: "patches/a-change-one.patch",
+		},
+		"patch removed": {
+			change: func(f *fixture) { f.remove("patches/a-change-one.patch") },
+			want:   "patches/a-change-one.patch",
+		},
+		"series edited": {
+			change: func(f *fixture) { f.put(f.project, "patches/series", "a-change-four.patch\n") },
+			want:   "patches/series",
 		},
 	}
-	for name, spoil := range cases {
-		t.Run(name, func(t *testing.T) {
-			f := newFixture(t)
-			f.standard()
-			spoil(f)
-			before := f.snapshot()
-			f.refused([]string{"not committed", "FORCE=1"}, "export")
-			for name, content := range f.snapshot() {
-				if before[name] != content {
-					t.Errorf("%s was overwritten", name)
+	for name, tc := range cases {
+		for _, commit := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, committed: %t", name, commit), func(t *testing.T) {
+				f := newFixture(t)
+				f.standard()
+				exported := f.snapshot()
+				tc.change(f)
+				if commit {
+					f.commitProject()
 				}
-			}
-			f.must("export", "--force")
-			f.must("verify")
-		})
+				before := f.snapshot()
+				f.refused([]string{tc.want, "make tree", "make export FORCE=1"}, "export")
+				f.wantFiles(before)
+				f.must("export", "--force")
+				after := f.snapshot()
+				for name, content := range exported {
+					if after[name] != content {
+						t.Errorf("%s is not what the tree has", name)
+					}
+				}
+				f.must("verify")
+				f.must("export")
+			})
+		}
 	}
-	t.Run("committed in the project", func(t *testing.T) {
-		f := newFixture(t)
-		f.standard()
-		f.put(f.project, "pkg/a/new.go", "package a // by hand\n")
-		r, err := initRepo(f.project)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, args := range [][]string{{"add", "--all"}, {"commit", "--quiet", "--message", "work"}} {
-			if _, err := r.run(nil, args...); err != nil {
-				t.Fatal(err)
-			}
-		}
-		f.must("export")
-	})
+}
+
+func TestTreeMadeBeforeAPull(t *testing.T) {
+	f := newFixture(t)
+	f.standard()
+	f.must("tree")
+	// Somebody else's work arrives: a patch changed, a patch and a file added.
+	other := &fixture{t: t, project: f.project, base: f.base, tree: f.tree + "-other"}
+	other.must("tree")
+	other.git("commit", "--quiet", "--amend", "--message", "a: Change four\n\nA better reason.\n\nUpstream-Status: Pending\nDrop-When: never\n")
+	other.commit("test: Add a suite", map[string]string{"test/new/suite_test.go": "package new\n"})
+	other.must("export")
+	pulled := f.snapshot()
+
+	f.commit("b: Change", map[string]string{"pkg/b/b.go": "package b // mine\n"})
+	head := f.git("rev-parse", "HEAD")
+	f.refused([]string{"patches/a-change-four.patch", "patches/series", "patches/test-add-a-suite.patch", "test/new/suite_test.go", "make tree FORCE=1", "cherry-pick"}, "export")
+	f.wantFiles(pulled)
+
+	// The way out that the message describes.
+	f.refused([]string{"commits that are not exported"}, "tree")
+	f.must("tree", "--force")
+	f.git("cherry-pick", "put-aside/"+head[:12])
+	f.must("export")
+	f.must("verify")
+	own := f.get(f.project, "patches/b-change.patch")
+	if !strings.Contains(own, "+package b // mine\n") {
+		t.Errorf("the patch of the tree's own commit is:\n%s", own)
+	}
+	pulled["patches/series"] += "b-change.patch\n"
+	pulled["patches/b-change.patch"] = own
+	f.wantFiles(pulled)
+}
+
+func TestExportAfterTreeRewritesPatchEditedByHand(t *testing.T) {
+	f := newFixture(t)
+	f.standard()
+	want := f.snapshot()
+	f.put(f.project, "patches/series", "# by hand\n"+want["patches/series"])
+	f.put(f.project, "patches/a-change-one.patch", strings.Replace(want["patches/a-change-one.patch"], "Date: Thu", "Date: Fri", 1))
+	f.must("tree")
+	f.must("export")
+	f.wantFiles(want)
 }
 
 func TestPullRequest(t *testing.T) {

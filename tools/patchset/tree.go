@@ -67,7 +67,7 @@ type stamp struct {
 	Patched    string            // the last patch's commit
 	Generators string            // what the generated code was made with
 	Head       string            // the commit that was checked out: all below it is kept in the project
-	Files      map[string]string // the project's files then, with their checksums
+	Files      map[string]string // the project's files then, as they were on disk, with their checksums
 }
 
 func stampPath(r gitRepo) string { return filepath.Join(r.gitDir(), "patchset.json") }
@@ -97,6 +97,9 @@ func checksums(files map[string]file) map[string]string {
 	sums := map[string]string{}
 	for name, f := range files {
 		sums[name] = checksum(f.content)
+		if f.executable {
+			sums[name] += " executable"
+		}
 	}
 	return sums
 }
@@ -156,7 +159,11 @@ func (p project) makeTree(force bool) error {
 	if len(commits) > 0 {
 		patched = commits[len(commits)-1]
 	}
-	now := stamp{Patched: patched, Files: checksums(set.files())}
+	disk, err := p.ours(set.files())
+	if err != nil {
+		return err
+	}
+	now := stamp{Patched: patched, Files: checksums(disk)}
 	if now.Generators, err = p.generatorsKey(); err != nil {
 		return err
 	}
@@ -222,7 +229,7 @@ func (p project) keepWork(r gitRepo, baseCommit string, set patchSet, force bool
 		if err != nil {
 			why = err.Error()
 		}
-		return fmt.Errorf("%s has commits that are not exported (%s).\nRun \"make export\" to keep them, or put them aside with \"make tree FORCE=1\"", p.tree, why)
+		return fmt.Errorf("%s has commits that are not exported (%s).\nRun \"make export\" to keep them, or put them aside in a branch with \"make tree FORCE=1\"", p.tree, why)
 	}
 	branch := "put-aside/" + r.head()[:12]
 	if _, err := r.run(nil, "branch", "--force", branch, "HEAD"); err != nil {
