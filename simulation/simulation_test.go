@@ -211,7 +211,8 @@ func TestGateOff(t *testing.T) {
 	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, false)
 	hideNewFields = true
 	t.Cleanup(func() { hideNewFields = false })
-	const n, upstreamRuns, runs = 60, 3, 10
+	// A rare way is not to be all that was seen of one of the two.
+	const n, upstreamRuns, runs = 60, 6, 20
 	// After a restart the informers tell of what exists in random order.
 	schedules := generator(with(OpCrash, 0))
 	data, err := os.ReadFile(file)
