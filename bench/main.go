@@ -55,9 +55,9 @@ func run() int {
 	return 0
 }
 
-// order of the scenarios; after Busy nothing waits any more, and Two has jobs of
-// its own.
-var order = []string{result.Herd, result.Spread, result.Waiting, result.Busy, result.Two}
+// order of the scenarios: after Busy nothing waits any more, and Created makes the
+// jobs for Two.
+var order = []string{result.Herd, result.Spread, result.Waiting, result.Busy, result.Created, result.Two}
 
 func parse(args []string) (o options, err error) {
 	var builds, scenarios, sizes string
@@ -68,9 +68,9 @@ func parse(args []string) (o options, err error) {
 	flags.StringVar(&o.out, "out", "../build/bench", "`directory` for run.json, logs and profiles")
 	flags.StringVar(&o.commit, "commit", "unknown", "of this repository, for the report")
 	flags.StringVar(&builds, "builds", strings.Join([]string{result.GateOn, result.GateOff, result.Base, result.Later}, ","), "which to measure")
-	flags.StringVar(&scenarios, "scenarios", strings.Join(order, ","), "which to run after \"fresh\", in this order")
+	flags.StringVar(&scenarios, "scenarios", strings.Join(order, ","), "which to run after \"fresh\", in this order; spread and two-checks with the first number of workloads, waiting with the last")
 	flags.StringVar(&sizes, "sizes", "100,1000", "how many workloads, one number after the other")
-	flags.IntVar(&o.rounds, "rounds", 2, "of the herd")
+	flags.IntVar(&o.rounds, "rounds", 2, "of the herd, with the gate on and the last number of workloads")
 	flags.BoolVar(&o.profile, "profile", false, "take CPU profiles of the manager at the deadlines")
 	flags.IntVar(&o.settings.QPS, "qps", 300, "requests in a second that a manager may send; twice that at once")
 	flags.IntVar(&o.settings.Workers, "workers", 5, "of the controllers of workloads and jobs")
@@ -184,7 +184,7 @@ func (o options) measure(ctx context.Context, build string, say func(string, ...
 		if o.profile {
 			s.profiles = o.out
 		}
-		if err := s.run(ctx, o.rounds, o.scenarios, i == len(o.sizes)-1); err != nil {
+		if err := s.run(ctx, o, i == 0, i == len(o.sizes)-1); err != nil {
 			return err
 		}
 	}

@@ -44,9 +44,10 @@ type series struct {
 	done             func(result.Result) error
 }
 
-// run runs the scenarios, all but the last with the same jobs. Waiting is measured
-// with the last number of workloads only.
-func (s *series) run(ctx context.Context, rounds int, scenarios []string, last bool) error {
+// run runs the scenarios, all but the last two with the same jobs. Of several
+// numbers of workloads the first is for what the number does not change, and the
+// last for what it does.
+func (s *series) run(ctx context.Context, o options, first, last bool) error {
 	s.namespace = fmt.Sprintf("jobs-%d", s.n)
 	if err := s.makeQueue(ctx, s.namespace, s.n, check+s.namespace); err != nil {
 		return err
@@ -54,7 +55,7 @@ func (s *series) run(ctx context.Context, rounds int, scenarios []string, last b
 	if err := s.fresh(ctx); err != nil {
 		return err
 	}
-	for _, scenario := range scenarios {
+	for _, scenario := range o.scenarios {
 		var err error
 		s.round = 1
 		switch {
@@ -62,14 +63,16 @@ func (s *series) run(ctx context.Context, rounds int, scenarios []string, last b
 			err = s.busy(ctx)
 		case !s.delays:
 		case scenario == result.Herd:
-			for ; s.round <= rounds && err == nil; s.round++ {
+			for ; err == nil && (s.round == 1 || last && s.build == result.GateOn && s.round <= o.rounds); s.round++ {
 				err = s.delayed(ctx, scenario, func(int) time.Duration { return 0 })
 			}
-		case scenario == result.Spread:
+		case scenario == result.Spread && first:
 			err = s.delayed(ctx, scenario, func(i int) time.Duration { return time.Minute * time.Duration(i) / time.Duration(s.n) })
 		case scenario == result.Waiting && s.build == result.GateOn && last:
 			err = s.waiting(ctx)
-		case scenario == result.Two:
+		case scenario == result.Created:
+			err = s.created(ctx)
+		case scenario == result.Two && first:
 			err = s.two(ctx)
 		}
 		if err != nil {
@@ -293,8 +296,12 @@ func (s *series) busy(ctx context.Context) error {
 	})
 }
 
-// created makes the jobs while their queue runs.
+// created makes jobs more, with two checks, while their queue runs.
 func (s *series) created(ctx context.Context) error {
+	s.namespace = fmt.Sprintf("two-%d", s.n)
+	if err := s.makeQueue(ctx, s.namespace, s.n, faster+s.namespace, slower+s.namespace); err != nil {
+		return err
+	}
 	if err := s.stop(ctx, s.namespace, "None"); err != nil {
 		return err
 	}
@@ -318,15 +325,8 @@ func (s *series) limit() time.Duration {
 }
 
 // two has one check ask for 5 s at once, and the other one 3 s later for 15 s.
-// The jobs are others than those of the other scenarios.
+// The jobs are those of created.
 func (s *series) two(ctx context.Context) error {
-	s.namespace = fmt.Sprintf("two-%d", s.n)
-	if err := s.makeQueue(ctx, s.namespace, s.n, faster+s.namespace, slower+s.namespace); err != nil {
-		return err
-	}
-	if err := s.created(ctx); err != nil {
-		return err
-	}
 	return s.measure(ctx, result.Two, func(r *result.Result) error {
 		start := time.Now()
 		s.play(s.namespace, func(w *workload, check string, now time.Time) *answer {

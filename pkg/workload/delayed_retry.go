@@ -81,6 +81,8 @@ type RetryPlan struct {
 	Message string
 	// Checks are those in state Retry.
 	Checks []kueue.AdmissionCheckState
+	// ReleasesQuota is true for a RetryEvict with no job to stop first.
+	ReleasesQuota bool
 }
 
 // RetryContext is what PlanRetry has to know beside the workload.
@@ -93,6 +95,9 @@ type RetryContext struct {
 	// PodsReadyBackoff is the longest time that WaitForPodsReady can have the
 	// workload wait after its last eviction. Zero when that is not known.
 	PodsReadyBackoff time.Duration
+	// ReplacesSlice is true for the slice of an elastic job that is to take over
+	// from another one, whose pods run on while this one is not admitted.
+	ReplacesSlice bool
 }
 
 // PlanRetry decides what is due for wl, which is not finished, because of its
@@ -124,7 +129,9 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 		if rejected || len(retry) == 0 {
 			return RetryPlan{}
 		}
-		return newRetryPlan(RetryEvict, wl, retry, retryStart(retry, rctx.Now), rctx)
+		plan := newRetryPlan(RetryEvict, wl, retry, retryStart(retry, rctx.Now), rctx)
+		plan.ReleasesQuota = !IsAdmitted(wl) && !rctx.ReplacesSlice
+		return plan
 	}
 	if rejected {
 		return RetryPlan{Action: RetryReject}
@@ -322,15 +329,14 @@ func otherBackoff(wl *kueue.Workload, podsReadyBackoff time.Duration) time.Time 
 }
 
 // RecordDeadline puts the deadline of the plan into requeueAt and, together with
-// the checks that asked for it, into the messages of the conditions. An eviction
-// of a workload that is not admitted releases the quota, too: there is no job
-// that would have to be stopped first.
+// the checks that asked for it, into the messages of the conditions. It releases
+// the quota if the plan does.
 func (p RetryPlan) RecordDeadline(wl *kueue.Workload) {
 	if wl.Status.RequeueState == nil {
 		wl.Status.RequeueState = &kueue.RequeueState{}
 	}
 	wl.Status.RequeueState.RequeueAt = ptr.To(metav1.NewTime(p.Deadline))
-	if p.Action == RetryEvict && !IsAdmitted(wl) {
+	if p.ReleasesQuota {
 		UnsetQuotaReservationWithCondition(wl, "Pending", p.Message, p.EvictedAt)
 	}
 	if p.Action == RetryHold {

@@ -136,12 +136,12 @@ func TestPlanRetry(t *testing.T) {
 		"quota reserved, Retry without a delay: evict at once, the deadline is over": {
 			workload: reserved().AdmissionChecks(checkAt("a", kueue.CheckStateRetry, 0)).Obj(),
 			now:      1.7,
-			want:     RetryPlan{Action: RetryEvict, EvictedAt: at(1.7), Deadline: at(1), Message: msgA},
+			want:     RetryPlan{Action: RetryEvict, ReleasesQuota: true, EvictedAt: at(1.7), Deadline: at(1), Message: msgA},
 		},
 		"quota reserved, Retry with a delay: evict at once, without waiting for the other check": {
 			workload: reserved().AdmissionChecks(retryAt("a", 0, 60), checkAt("b", kueue.CheckStatePending, 0)).Obj(),
 			now:      1,
-			want:     RetryPlan{Action: RetryEvict, EvictedAt: at(1), Deadline: at(61), Message: msgA + ", waiting until 2026-02-06T10:01:01Z"},
+			want:     RetryPlan{Action: RetryEvict, ReleasesQuota: true, EvictedAt: at(1), Deadline: at(61), Message: msgA + ", waiting until 2026-02-06T10:01:01Z"},
 		},
 		"quota reserved, admitted: evict as well": {
 			workload: reserved().
@@ -153,25 +153,25 @@ func TestPlanRetry(t *testing.T) {
 		"fractions of a second do not shorten the delay": {
 			workload: reserved().AdmissionChecks(retryAt("a", 0, 60)).Obj(),
 			now:      0.2,
-			want:     RetryPlan{Action: RetryEvict, EvictedAt: at(1), Deadline: at(61), Message: msgA + ", waiting until 2026-02-06T10:01:01Z"},
+			want:     RetryPlan{Action: RetryEvict, ReleasesQuota: true, EvictedAt: at(1), Deadline: at(61), Message: msgA + ", waiting until 2026-02-06T10:01:01Z"},
 		},
 		"a transition time in the past, re-sent or of a slow clock, does not shorten the delay": {
 			workload: reserved().AdmissionChecks(retryAt("a", -3600, 60)).Obj(),
-			want:     RetryPlan{Action: RetryEvict, Deadline: at(60), EvictedAt: at(0), Message: msgA + ", waiting until 2026-02-06T10:01:00Z"},
+			want:     RetryPlan{Action: RetryEvict, ReleasesQuota: true, Deadline: at(60), EvictedAt: at(0), Message: msgA + ", waiting until 2026-02-06T10:01:00Z"},
 		},
 		"a transition time ahead of the eviction counts": {
 			workload: reserved().AdmissionChecks(retryAt("a", 30, 30)).Obj(),
-			want:     RetryPlan{Action: RetryEvict, Deadline: at(60), EvictedAt: at(0), Message: msgA + ", waiting until 2026-02-06T10:01:00Z"},
+			want:     RetryPlan{Action: RetryEvict, ReleasesQuota: true, Deadline: at(60), EvictedAt: at(0), Message: msgA + ", waiting until 2026-02-06T10:01:00Z"},
 		},
 		"the longest of several delays counts; a check without one does not cut it": {
 			workload: reserved().AdmissionChecks(
 				retryAt("c", 0, 10), retryAt("a", 0, 60), checkAt("b", kueue.CheckStateRetry, 0)).Obj(),
-			want: RetryPlan{Action: RetryEvict, EvictedAt: at(0), Deadline: at(60),
+			want: RetryPlan{Action: RetryEvict, ReleasesQuota: true, EvictedAt: at(0), Deadline: at(60),
 				Message: "Admission check(s) a,b,c asked for a retry, waiting until 2026-02-06T10:01:00Z"},
 		},
 		"the largest delay": {
 			workload: reserved().AdmissionChecks(retryAt("a", 0, 1<<31-1)).Obj(),
-			want: RetryPlan{Action: RetryEvict, EvictedAt: at(0), Deadline: at(1<<31 - 1),
+			want: RetryPlan{Action: RetryEvict, ReleasesQuota: true, EvictedAt: at(0), Deadline: at(1<<31 - 1),
 				Message: msgA + ", waiting until 2094-02-24T13:14:07Z"},
 		},
 		"quota reserved, Rejected wins over Retry and is handled as ever": {
@@ -184,7 +184,7 @@ func TestPlanRetry(t *testing.T) {
 		"a backoff that was recorded with the Retry holds": {
 			workload: reserved().RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(at(60)))).
 				AdmissionChecks(checkAt("a", kueue.CheckStateRetry, 0)).Obj(),
-			want: RetryPlan{Action: RetryEvict, EvictedAt: at(0), Deadline: at(60), Message: msgBackoff60 + msgThenA},
+			want: RetryPlan{Action: RetryEvict, ReleasesQuota: true, EvictedAt: at(0), Deadline: at(60), Message: msgBackoff60 + msgThenA},
 		},
 
 		"evicted, quota held: nothing new": {
@@ -541,8 +541,9 @@ func TestPlanRetryConverges(t *testing.T) {
 
 func TestRetryPlanRecordEviction(t *testing.T) {
 	cases := map[string]struct {
-		workload     *utiltestingapi.WorkloadWrapper
-		wantReserved bool
+		workload      *utiltestingapi.WorkloadWrapper
+		replacesSlice bool
+		wantReserved  bool
 	}{
 		"not admitted: the quota is released": {workload: reserved()},
 		"was admitted before": {
@@ -552,13 +553,22 @@ func TestRetryPlanRecordEviction(t *testing.T) {
 			workload:     reserved().Condition(conditionAt(kueue.WorkloadAdmitted, metav1.ConditionTrue, "Admitted", "", -10)),
 			wantReserved: true,
 		},
+		"replaces a slice whose pods run": {
+			workload:      reserved(),
+			replacesSlice: true,
+			wantReserved:  true,
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			wl := tc.workload.AdmissionChecks(retryAt("a", 0, 60), checkAt("b", kueue.CheckStatePending, 0)).Obj()
 			wl.Status.Admission = &kueue.Admission{ClusterQueue: "cq"}
 			wantChecks := wl.DeepCopy().Status.AdmissionChecks
-			plan := PlanRetry(wl, RetryContext{Now: at(0), IsRequired: func(kueue.AdmissionCheckReference) bool { return true }})
+			plan := PlanRetry(wl, RetryContext{
+				Now:           at(0),
+				IsRequired:    func(kueue.AdmissionCheckReference) bool { return true },
+				ReplacesSlice: tc.replacesSlice,
+			})
 			if plan.Action != RetryEvict {
 				t.Fatalf("Unexpected action %q", plan.Action)
 			}

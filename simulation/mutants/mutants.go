@@ -93,8 +93,8 @@ var All = []Mutant{
 	{
 		// Before the job is stopped.
 		Name: "quota-released-at-the-eviction", File: decision,
-		Old: `if p.Action == RetryEvict && !IsAdmitted(wl) {`,
-		New: `if p.Action == RetryEvict && (!IsAdmitted(wl) || mutant("quota-released-at-the-eviction")) {`,
+		Old: `plan.ReleasesQuota = !IsAdmitted(wl)`,
+		New: `plan.ReleasesQuota = (!IsAdmitted(wl) || mutant("quota-released-at-the-eviction"))`,
 	},
 	{
 		Name: "late-reject-ignored", File: decision,

@@ -37,6 +37,7 @@ import (
 	"sigs.k8s.io/kueue/pkg/util/api"
 	clientutil "sigs.k8s.io/kueue/pkg/util/client"
 	"sigs.k8s.io/kueue/pkg/workload"
+	"sigs.k8s.io/kueue/pkg/workloadslicing"
 )
 
 // reconcileDelayedRetry carries out what workload.PlanRetry decides, with at
@@ -165,6 +166,7 @@ func (r *WorkloadReconciler) planRetry(ctx context.Context, wl *kueue.Workload, 
 		Now:              now,
 		IsRequired:       required.Has,
 		PodsReadyBackoff: r.podsReadyBackoff(wl),
+		ReplacesSlice:    workloadslicing.ScaledUp(wl),
 	}), nil
 }
 

@@ -17,6 +17,8 @@ limitations under the License.
 package jobframework
 
 import (
+	batchv1 "k8s.io/api/batch/v1"
+
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/workload"
@@ -25,10 +27,13 @@ import (
 // isStoppedForRetry returns true if nothing of the job is left to stop while its
 // workload waits, without quota, for the retry of its admission checks. The quota
 // was released when the job had been stopped, or had not been started yet.
+//
+// Only batch/v1 Jobs send a patch whenever they are stopped, and do not count as
+// suspended before all of it is done.
 func isStoppedForRetry(job GenericJob, wl *kueue.Workload) bool {
-	// The pods of a group are suspended one by one.
-	_, composable := job.(ComposableJob)
+	if !features.Enabled(features.ACRequeueAfter) || job.GVK() != batchv1.SchemeGroupVersion.WithKind("Job") {
+		return false
+	}
 	_, evictedByCheck := workload.IsEvictedByAdmissionCheck(wl)
-	return features.Enabled(features.ACRequeueAfter) && !composable && evictedByCheck &&
-		!workload.HasQuotaReservation(wl) && job.IsSuspended()
+	return evictedByCheck && !workload.HasQuotaReservation(wl) && job.IsSuspended()
 }

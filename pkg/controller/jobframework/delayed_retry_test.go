@@ -20,27 +20,28 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
 )
 
-type suspendedJob struct {
+type fakeJob struct {
 	GenericJob
+	gvk       schema.GroupVersionKind
 	suspended bool
 }
 
-func (j suspendedJob) IsSuspended() bool { return j.suspended }
+func (j fakeJob) GVK() schema.GroupVersionKind { return j.gvk }
 
-type suspendedGroup struct {
-	ComposableJob
-	suspendedJob
-}
+func (j fakeJob) IsSuspended() bool { return j.suspended }
 
 func TestIsStoppedForRetry(t *testing.T) {
 	now := time.Now()
+	suspended := fakeJob{gvk: batchv1.SchemeGroupVersion.WithKind("Job"), suspended: true}
 	evicted := func(reason string) *utiltestingapi.WorkloadWrapper {
 		return utiltestingapi.MakeWorkload("wl", "ns").Condition(metav1.Condition{
 			Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: reason, LastTransitionTime: metav1.NewTime(now),
@@ -53,29 +54,29 @@ func TestIsStoppedForRetry(t *testing.T) {
 		want     bool
 	}{
 		"suspended, quota released": {
-			job:      suspendedJob{suspended: true},
+			job:      suspended,
 			workload: evicted(kueue.WorkloadEvictedByAdmissionCheck),
 			want:     true,
 		},
 		"gate off": {
 			gateOff:  true,
-			job:      suspendedJob{suspended: true},
+			job:      suspended,
 			workload: evicted(kueue.WorkloadEvictedByAdmissionCheck),
 		},
 		"quota held": {
-			job:      suspendedJob{suspended: true},
+			job:      suspended,
 			workload: evicted(kueue.WorkloadEvictedByAdmissionCheck).SimpleReserveQuota("cq", "flavor", now),
 		},
 		"resumed by somebody": {
-			job:      suspendedJob{},
+			job:      fakeJob{gvk: suspended.gvk},
 			workload: evicted(kueue.WorkloadEvictedByAdmissionCheck),
 		},
 		"evicted for another reason": {
-			job:      suspendedJob{suspended: true},
+			job:      suspended,
 			workload: evicted(kueue.WorkloadEvictedByPreemption),
 		},
-		"a group of pods": {
-			job:      suspendedGroup{suspendedJob: suspendedJob{suspended: true}},
+		"a job of another kind": {
+			job:      fakeJob{gvk: schema.GroupVersionKind{Group: "trainer.kubeflow.org", Version: "v1alpha1", Kind: "TrainJob"}, suspended: true},
 			workload: evicted(kueue.WorkloadEvictedByAdmissionCheck),
 		},
 	}
