@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -73,7 +74,12 @@ func (s *series) run(ctx context.Context, o options, first, last bool) error {
 		case scenario == result.Created:
 			err = s.created(ctx)
 		case scenario == result.Two && first:
-			err = s.two(ctx)
+			if !slices.Contains(o.scenarios, result.Created) {
+				err = s.created(ctx)
+			}
+			if err == nil {
+				err = s.two(ctx)
+			}
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", scenario, err)
