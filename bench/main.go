@@ -29,7 +29,7 @@ type options struct {
 	builds, scenarios                         []string
 	sizes                                     []int
 	rounds                                    int
-	profile                                   bool
+	profile, add                              bool
 	settings                                  result.Settings
 }
 
@@ -71,6 +71,7 @@ func parse(args []string) (o options, err error) {
 	flags.StringVar(&scenarios, "scenarios", strings.Join(order, ","), "which to run after \"fresh\", in this order; spread and two-checks with the first number of workloads, waiting with the last")
 	flags.StringVar(&sizes, "sizes", "100,1000", "how many workloads, one number after the other")
 	flags.IntVar(&o.rounds, "rounds", 2, "of the herd, with the gate on and the last number of workloads")
+	flags.BoolVar(&o.add, "add", false, "add to the run.json of the same commit, machine and settings")
 	flags.BoolVar(&o.profile, "profile", false, "take CPU profiles of the manager at the deadlines")
 	flags.IntVar(&o.settings.QPS, "qps", 300, "requests in a second that a manager may send; twice that at once")
 	flags.IntVar(&o.settings.Workers, "workers", 5, "of the controllers of workloads and jobs")
@@ -124,6 +125,16 @@ func (o options) bench(ctx context.Context) error {
 	}
 	all := &result.Run{Date: time.Now().UTC().Truncate(time.Second), Commit: o.commit, Machine: machine, Settings: o.settings}
 	file, began := filepath.Join(o.out, "run.json"), time.Now()
+	if o.add {
+		before, err := result.Read(file)
+		if err != nil {
+			return err
+		}
+		if before.Commit != all.Commit || before.Machine != all.Machine || before.Settings != all.Settings {
+			return fmt.Errorf("--add: %s is of another commit or machine, or was made with other settings: run without --add", file)
+		}
+		all = before
+	}
 	say := func(format string, args ...any) {
 		fmt.Printf("%5.0f s  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
 	}

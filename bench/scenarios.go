@@ -60,7 +60,7 @@ func (s *series) run(ctx context.Context, o options, first, last bool) error {
 		var err error
 		s.round = 1
 		switch {
-		case scenario == result.Busy:
+		case scenario == result.Busy && (first || s.build != result.GateOff):
 			err = s.busy(ctx)
 		case !s.delays:
 		case scenario == result.Herd:
@@ -174,7 +174,7 @@ func (s *series) fresh(ctx context.Context) error {
 // answers carry it as their transition time, as those of a check do whose clock
 // is ahead: so the deadlines do not depend on how long an eviction takes.
 func (s *series) common() time.Time {
-	return time.Now().Add(3*time.Second + time.Duration(s.n)*20*time.Millisecond).Truncate(time.Second)
+	return time.Now().Add(3*time.Second + time.Duration(s.n)*12*time.Millisecond).Truncate(time.Second)
 }
 
 // delayed has all workloads wait until their deadline and a share that depends on
@@ -232,32 +232,10 @@ func (s *series) times(r *result.Result) {
 
 func (s *series) mark(scenario string) string { return fmt.Sprint(scenario, s.round) }
 
-// waiting measures workloads that wait, and nothing else.
+// waiting measures workloads that wait, and nothing else; and then, for their
+// memory, the same ones when they are requeued and pending, in a queue that is held.
 func (s *series) waiting(ctx context.Context) error {
-	// The like for the memory: the same workloads, evicted, pending without a delay.
-	s.play(s.namespace, nil)
-	if err := s.stop(ctx, s.namespace, "HoldAndDrain"); err != nil {
-		return err
-	}
-	if _, err := s.await(ctx, s.namespace, s.n, s.limit(), waits); err != nil {
-		return err
-	}
-	if err := s.quiet(ctx); err != nil {
-		return err
-	}
-	pending, err := s.heap(ctx)
-	if err != nil {
-		return err
-	}
-	if err := s.stop(ctx, s.namespace, "None"); err != nil {
-		return err
-	}
-	if missing, err := s.await(ctx, s.namespace, s.n, s.limit(), reserved); err != nil || missing > 0 {
-		return fmt.Errorf("%d workloads did not come back from a stopped queue: %w", missing, err)
-	}
-
-	from := s.common()
-	delay := observe + 15*time.Second
+	from, delay := s.common(), observe+15*time.Second
 	mark := s.mark(result.Waiting)
 	s.play(s.namespace, func(w *workload, _ string, _ time.Time) *answer {
 		if w.retriedIn == mark {
@@ -269,18 +247,37 @@ func (s *series) waiting(ctx context.Context) error {
 	if missing, err := s.await(ctx, s.namespace, s.n, s.limit(), waits); err != nil || missing > 0 {
 		return fmt.Errorf("%d workloads do not wait: %w", missing, err)
 	}
-	err = s.measure(ctx, result.Waiting, func(r *result.Result) error {
-		r.HeapPending = pending
-		return sleepUntil(ctx, time.Now().Add(observe))
-	})
+	var measured result.Result
+	keep := *s
+	keep.done = func(r result.Result) error { measured = r; return nil }
+	err := keep.measure(ctx, result.Waiting, func(*result.Result) error { return sleepUntil(ctx, time.Now().Add(observe)) })
 	if err != nil {
 		return err
 	}
-	missing, err := s.await(ctx, s.namespace, s.n, time.Until(from.Add(delay))+s.limit(), retried)
-	if err == nil && missing > 0 {
-		err = fmt.Errorf("%d workloads did not come back", missing)
+
+	if err := s.stop(ctx, s.namespace, "Hold"); err != nil {
+		return err
 	}
-	return err
+	missing, err := s.await(ctx, s.namespace, s.n, time.Until(from.Add(delay))+s.limit(), func(w *workload) bool { return !w.back.IsZero() })
+	if err != nil || missing > 0 {
+		return fmt.Errorf("%d workloads were not requeued: %w", missing, err)
+	}
+	if err := s.quiet(ctx); err != nil {
+		return err
+	}
+	if measured.HeapPending, err = s.heap(ctx); err != nil {
+		return err
+	}
+	if err := s.done(measured); err != nil {
+		return err
+	}
+	if err := s.stop(ctx, s.namespace, "None"); err != nil {
+		return err
+	}
+	if missing, err := s.await(ctx, s.namespace, s.n, s.limit(), reserved); err != nil || missing > 0 {
+		return fmt.Errorf("%d workloads did not come back: %w", missing, err)
+	}
+	return nil
 }
 
 // busy has the check say Retry for two minutes, each time it is asked, and then

@@ -82,7 +82,7 @@ type Result struct {
 	PeakMemory int64 `json:"peakMemory"`
 	// Heap is the manager's live heap at the end, after a collection, in bytes.
 	Heap int64 `json:"heap"`
-	// HeapPending is that of the same workloads when they were pending without a
+	// HeapPending is that of the same workloads when they are pending without a
 	// delay, in "waiting".
 	HeapPending int64 `json:"heapPending,omitempty"`
 
