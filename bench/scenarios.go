@@ -223,11 +223,14 @@ func (s *series) delayed(ctx context.Context, scenario string, share func(i int)
 
 // times takes the times of the last delay.
 func (s *series) times(r *result.Result) {
-	r.Requeued = s.samples(func(w *workload) (time.Duration, bool) { return w.back.Sub(w.deadline), !w.back.IsZero() })
-	r.Reserved = s.samples(func(w *workload) (time.Duration, bool) { return w.again.Sub(w.deadline), retried(w) })
 	r.Held = s.samples(func(w *workload) (time.Duration, bool) {
 		return w.freed.Sub(w.sent), !w.freed.IsZero() && !w.sent.IsZero()
 	})
+	if !s.delays {
+		return
+	}
+	r.Requeued = s.samples(func(w *workload) (time.Duration, bool) { return w.back.Sub(w.deadline), !w.back.IsZero() })
+	r.Reserved = s.samples(func(w *workload) (time.Duration, bool) { return w.again.Sub(w.deadline), retried(w) })
 }
 
 func (s *series) mark(scenario string) string { return fmt.Sprint(scenario, s.round) }

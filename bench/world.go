@@ -153,6 +153,9 @@ func (w *world) ask(seen *workload, now time.Time) {
 		}
 		seen.answered[check] = seen.reservations
 		answer.from = answer.from.Truncate(time.Second)
+		if !w.delays {
+			answer.delay = 0
+		}
 		seen.ask(*answer)
 		t := task{namespace: seen.namespace, name: seen.name, check: check, answer: *answer}
 		if answer.after > 0 {
@@ -192,7 +195,7 @@ func (w *world) send(ctx context.Context) {
 				"name": t.check, "state": t.answer.state, "message": "from the load generator",
 				"lastTransitionTime": t.answer.from.UTC().Format(time.RFC3339),
 			}
-			if w.delays && t.answer.delay > 0 {
+			if t.answer.delay > 0 {
 				state["requeueAfterSeconds"] = int64(t.answer.delay / time.Second)
 			}
 			obj := w.object("Workload", t.namespace, t.name)

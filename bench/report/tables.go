@@ -50,13 +50,18 @@ func rows(calls []row) []row {
 			{"live heap of the manager at the end, MiB", func(r result.Result) float64 { return positive(float64(r.Heap) / (1 << 20)) }, true},
 			{"… with the same workloads pending, MiB", func(r result.Result) float64 { return positive(float64(r.HeapPending) / (1 << 20)) }, true},
 		},
-		percentiles("deadline to `Requeued=True`", requeued),
-		percentiles("deadline to the reservation", reserved),
+		percentiles("deadline to `Requeued=True`", withDelay(requeued)),
+		percentiles("deadline to the reservation", withDelay(reserved)),
 		percentiles("`Retry` to free quota", held),
 		percentiles("unrelated job, during the burst", unrelated),
 		percentiles("unrelated job, before it", unrelatedIdle),
 		[]row{
-			{"early", func(r result.Result) float64 { return float64(r.Early) }, false},
+			{"early", func(r result.Result) float64 {
+				if hasNoDelay(r) {
+					return math.NaN()
+				}
+				return float64(r.Early)
+			}, false},
 			{"stuck", func(r result.Result) float64 { return float64(r.Stuck) }, false},
 		},
 	)
@@ -84,6 +89,21 @@ func callRows(columns [][]result.Result) []row {
 		}})
 	}
 	return all
+}
+
+// hasNoDelay returns true if the check wanted a delay, and the build knows none.
+func hasNoDelay(r result.Result) bool {
+	return r.Scenario == result.Busy && (r.Build == result.GateOff || r.Build == result.Base)
+}
+
+// withDelay leaves out what has no deadline to count from.
+func withDelay(of times) times {
+	return func(r result.Result) *result.Distribution {
+		if hasNoDelay(r) {
+			return nil
+		}
+		return of(r)
+	}
 }
 
 func percentiles(name string, of times) []row {
