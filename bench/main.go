@@ -88,7 +88,7 @@ func parse(args []string) (o options, err error) {
 	flags.StringVar(&sizes, "sizes", "100,1000", "how many workloads, one number after the other")
 	flags.IntVar(&o.rounds, "rounds", 2, "of the herd, with the gate on and the last number of workloads")
 	flags.BoolVar(&o.add, "add", false, "add to the run.json of the same commit, machine and settings")
-	flags.BoolVar(&o.profile, "profile", false, "take CPU profiles of the manager at the deadlines")
+	flags.BoolVar(&o.profile, "profile", false, "take CPU profiles of the manager and of the API server at the deadlines")
 	flags.IntVar(&o.settings.QPS, "qps", 300, "requests in a second that a manager may send; twice that at once")
 	flags.IntVar(&o.settings.Workers, "workers", 5, "of the controllers of workloads and jobs")
 	flags.Int64Var(&o.settings.Seed, "seed", 1, "of the order in which checks answer")

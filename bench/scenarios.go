@@ -171,24 +171,24 @@ func (s *series) fresh(ctx context.Context) error {
 	if err := s.makeJobs(ctx, s.namespace, s.n); err != nil {
 		return err
 	}
-	if missing, err := s.await(ctx, s.namespace, s.n, s.limit(), func(*workload) bool { return true }); err != nil || missing > 0 {
-		return fmt.Errorf("%d of %d jobs have no workload: %w", missing, s.n, err)
+	if err := s.expect(ctx, "made for their jobs", s.limit(), func(*workload) bool { return true }); err != nil {
+		return err
 	}
 	return s.measure(ctx, result.Fresh, func(r *result.Result) error {
 		start := time.Now()
 		if err := s.stop(ctx, s.namespace, "None"); err != nil {
 			return err
 		}
-		missing, err := s.await(ctx, s.namespace, s.n, s.limit(), reserved)
-		r.Stuck = missing
+		err := s.expect(ctx, "reserved", s.limit(), reserved)
 		r.Reserved = s.samples(func(w *workload) (time.Duration, bool) { return w.since.Sub(start), w.reserved })
 		return err
 	})
 }
 
-// common is a moment after which all evictions are through, as it is hoped. The
-// answers carry it as their transition time, as those of a check do whose clock
-// is ahead: so the deadlines do not depend on how long an eviction takes.
+// common is a moment after which the evictions should be through. The answers
+// carry it as their transition time, as those of a check do whose clock is ahead:
+// so the deadlines do not depend on how long an eviction takes. One that comes
+// later moves its deadline, as requeueAt tells.
 func (s *series) common() time.Time {
 	return time.Now().Add(3*time.Second + time.Duration(s.n)*12*time.Millisecond).Truncate(time.Second)
 }
@@ -207,14 +207,9 @@ func (s *series) delayed(ctx context.Context, scenario string, share func(i int)
 	return s.measure(ctx, scenario, func(r *result.Result) error {
 		r.BareClient = seconds(bare)
 		from, order := s.common(), 0
-		mark := s.mark(scenario)
-		s.play(s.namespace, func(w *workload, _ string, _ time.Time) *answer {
-			if w.retriedIn == mark {
-				return nil
-			}
-			w.retriedIn = mark
+		s.retryOnce(scenario, func() answer {
 			order++
-			return &answer{state: "Retry", from: from, delay: wait + share(order-1).Truncate(time.Second)}
+			return answer{state: "Retry", from: from, delay: wait + share(order-1).Truncate(time.Second)}
 		})
 		first := from.Add(wait)
 		if err := sleepUntil(ctx, first.Add(-time.Second)); err != nil {
@@ -249,22 +244,37 @@ func (s *series) times(r *result.Result) {
 	r.Reserved = s.samples(func(w *workload) (time.Duration, bool) { return w.again.Sub(w.deadline), retried(w) })
 }
 
-func (s *series) mark(scenario string) string { return fmt.Sprint(scenario, s.round) }
+// retryOnce has the check answer once in this round of the scenario, and not again
+// when the workload is back.
+func (s *series) retryOnce(scenario string, retry func() answer) {
+	round := fmt.Sprint(scenario, s.round)
+	s.play(s.namespace, func(w *workload, _ string, _ time.Time) *answer {
+		if w.retriedIn == round {
+			return nil
+		}
+		w.retriedIn = round
+		a := retry()
+		return &a
+	})
+}
+
+// expect waits until all workloads are so, and returns an error that says so if
+// they are not when the time is up.
+func (s *series) expect(ctx context.Context, so string, timeout time.Duration, is func(*workload) bool) error {
+	missing, err := s.await(ctx, s.namespace, s.n, timeout, is)
+	if err == nil && missing > 0 {
+		err = fmt.Errorf("%d of %d workloads are not %s", missing, s.n, so)
+	}
+	return err
+}
 
 // waiting measures workloads that wait, and nothing else; and then, for their
 // memory, the same ones when they are requeued and pending, in a queue that is held.
 func (s *series) waiting(ctx context.Context) error {
 	from, delay := s.common(), observe+15*time.Second
-	mark := s.mark(result.Waiting)
-	s.play(s.namespace, func(w *workload, _ string, _ time.Time) *answer {
-		if w.retriedIn == mark {
-			return nil
-		}
-		w.retriedIn = mark
-		return &answer{state: "Retry", from: from, delay: delay}
-	})
-	if missing, err := s.await(ctx, s.namespace, s.n, s.limit(), waits); err != nil || missing > 0 {
-		return fmt.Errorf("%d workloads do not wait: %w", missing, err)
+	s.retryOnce(result.Waiting, func() answer { return answer{state: "Retry", from: from, delay: delay} })
+	if err := s.expect(ctx, "waiting", s.limit(), waits); err != nil {
+		return err
 	}
 	var measured result.Result
 	keep := *s
@@ -277,9 +287,9 @@ func (s *series) waiting(ctx context.Context) error {
 	if err := s.stop(ctx, s.namespace, "Hold"); err != nil {
 		return err
 	}
-	missing, err := s.await(ctx, s.namespace, s.n, time.Until(from.Add(delay))+s.limit(), func(w *workload) bool { return !w.back.IsZero() })
-	if err != nil || missing > 0 {
-		return fmt.Errorf("%d workloads were not requeued: %w", missing, err)
+	err = s.expect(ctx, "requeued", time.Until(from.Add(delay))+s.limit(), func(w *workload) bool { return !w.back.IsZero() })
+	if err != nil {
+		return err
 	}
 	if err := s.quiet(ctx); err != nil {
 		return err
@@ -293,10 +303,7 @@ func (s *series) waiting(ctx context.Context) error {
 	if err := s.stop(ctx, s.namespace, "None"); err != nil {
 		return err
 	}
-	if missing, err := s.await(ctx, s.namespace, s.n, s.limit(), reserved); err != nil || missing > 0 {
-		return fmt.Errorf("%d workloads did not come back: %w", missing, err)
-	}
-	return nil
+	return s.expect(ctx, "reserved again", s.limit(), reserved)
 }
 
 // busy has the check say Retry for two minutes, each time it is asked, and then
@@ -332,10 +339,7 @@ func (s *series) created(ctx context.Context) error {
 		if err := s.makeJobs(ctx, s.namespace, s.n); err != nil {
 			return err
 		}
-		missing, err := s.await(ctx, s.namespace, s.n, s.limit(), reserved)
-		if err == nil && missing > 0 {
-			err = fmt.Errorf("%d of %d workloads have no quota", missing, s.n)
-		}
+		err := s.expect(ctx, "reserved", s.limit(), reserved)
 		r.Reserved = s.samples(func(w *workload) (time.Duration, bool) { return w.since.Sub(start), w.reserved })
 		return err
 	})
@@ -351,7 +355,7 @@ func (s *series) limit() time.Duration {
 func (s *series) two(ctx context.Context) error {
 	return s.measure(ctx, result.Two, func(r *result.Result) error {
 		start := time.Now()
-		s.play(s.namespace, func(w *workload, check string, now time.Time) *answer {
+		s.play(s.namespace, func(w *workload, check string, _ time.Time) *answer {
 			if w.reservations > 1 {
 				return nil
 			}

@@ -53,7 +53,6 @@ const senders = 20
 // admission checks, and sees what becomes of the workloads. It uses no types of
 // Kueue's, since the builds speak different versions.
 type world struct {
-	plane   *controlplane.ControlPlane
 	version string // of Kueue's API
 	delays  bool   // whether the checks can ask for a delay
 	config  *rest.Config
@@ -92,7 +91,7 @@ func newWorld(ctx context.Context, plane *controlplane.ControlPlane, version str
 		return nil, err
 	}
 	w := &world{
-		plane: plane, version: version, delays: delays, config: rest.CopyConfig(account.Config()), failed: failed,
+		version: version, delays: delays, config: rest.CopyConfig(account.Config()), failed: failed,
 		random: rand.New(rand.NewSource(seed)), answers: make(chan task, 100_000),
 		workloads: map[string]*workload{}, decide: map[string]decision{},
 	}
@@ -188,9 +187,6 @@ func (w *world) play(namespace string, decide decision) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	w.decide[namespace] = decide
-	if decide == nil {
-		return
-	}
 	all := w.in(namespace)
 	w.random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	now := time.Now()
@@ -332,7 +328,7 @@ func (w *world) makeQueue(ctx context.Context, namespace string, n int, checks .
 	return w.create(ctx, w.object("LocalQueue", namespace, "queue"), "spec: {clusterQueue: "+namespace+"}")
 }
 
-// stop sets the stopPolicy of a ClusterQueue: None, Hold or HoldAndDrain.
+// stop sets the stopPolicy of a ClusterQueue: None or Hold.
 func (w *world) stop(ctx context.Context, queue, policy string) error {
 	return w.kube.Patch(ctx, w.object("ClusterQueue", "", queue), mergePatch(map[string]any{"spec": map[string]any{"stopPolicy": policy}}))
 }
