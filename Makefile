@@ -265,7 +265,7 @@ test-race: fresh-tree ## Run our unit tests and some schedules of the simulation
 	@packages=$$($(PATCHSET) touched --unit); tools/gate-on.sh $(TREE) $(GATE_ON_DIR); \
 	cd $(TREE_DIR) && CGO_ENABLED=1 go test -race $(GATE_ON_TESTFLAGS) $$packages
 	$(call say,race detector: $(RACE_CHECKS) schedules of the simulation$(comma) on all cores)
-	@cd simulation && CGO_ENABLED=1 SIMULATION_THREADS=0 go test -race -run 'TestSimulation' -rapid.seed=$(SIMULATION_SEED) -rapid.checks=$(RACE_CHECKS) -timeout 30m .
+	@cd simulation && CGO_ENABLED=1 SIMULATION_THREADS=0 go test -race -run 'TestSimulation' -rapid.seed=$(SIMULATION_SEED) -rapid.checks=$(RACE_CHECKS) -timeout 15m .
 
 RACE_CHECKS ?= 40
 

@@ -22,6 +22,7 @@ import (
 	"net/http"
 	"sort"
 	"sync/atomic"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -30,6 +31,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -95,6 +97,9 @@ func (w *World) startProcess(name string) (*process, error) {
 	if err := w.setUp(ctx, p); err != nil {
 		return nil, fmt.Errorf("setting up %s: %w", name, err)
 	}
+	if err := fillCache(ctx, mgr.GetCache()); err != nil {
+		return nil, fmt.Errorf("the cache of %s: %w", name, err)
+	}
 	// They wake up the scheduler, which has to see then that its context is done.
 	var cleanUp context.Context
 	cleanUp, p.cleanUp = context.WithCancel(context.Background())
@@ -151,6 +156,25 @@ func (w *World) setUp(ctx context.Context, p *process) error {
 	return mgr.Add(scheduler.New(p.queues, p.cache, mgr.GetClient(), mgr.GetEventRecorderFor(constants.AdmissionName)))
 }
 
+// fillCache has the manager start with all kinds in its cache. The first read of
+// one that is not there waits by the clock, at times under a lock of the queues;
+// and while another goroutine wants that lock, the clock of the bubble stands still.
+func fillCache(ctx context.Context, informers cache.Informers) error {
+	for _, r := range resources {
+		if r.GVK.Kind == "Event" || r.GVK.Kind == "Lease" {
+			continue
+		}
+		obj, err := scheme.New(r.GVK)
+		if err != nil {
+			return err
+		}
+		if _, err := informers.GetInformer(ctx, obj.(client.Object)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // sortedClient lists in the order of names: that of informers is random.
 type sortedClient struct{ client.Client }
 
@@ -183,7 +207,12 @@ func (silentManager) GetEventRecorderFor(string) record.EventRecorder {
 // kill stops the process as a crash does: what it wanted to write is lost.
 func (p *process) kill() {
 	// While they start, the groups of a manager spin when their context ends.
-	if young := time.Until(later(p.started, time.Unix(0, p.leads.Load())).Add(time.Second)); young > 0 {
+	for {
+		synctest.Wait() // it may be elected at this moment
+		young := time.Until(later(p.started, time.Unix(0, p.leads.Load())).Add(time.Second))
+		if young <= 0 {
+			break
+		}
 		time.Sleep(young)
 	}
 	close(p.dead)

@@ -147,6 +147,10 @@ func check(t *testing.T, schedules *rapid.Generator[Schedule], total *tally) fun
 		result := Run(t, schedule)
 		total.add(result)
 		if result.Err != nil {
+			if runtime.GOMAXPROCS(0) > 1 {
+				// It may not fail again, and rapid would have nothing to show.
+				t.Logf("%s\n%s", schedule, result)
+			}
 			rt.Logf("%s\n%s", schedule, result)
 			rt.Fatal(result.Kind())
 		}

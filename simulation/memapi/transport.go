@@ -279,18 +279,26 @@ func (w *Watch) NextIsStatus() bool {
 	return w.server.log[w.GVR][w.next].statusOnly
 }
 
-// Deliver sends the next event, and returns what it is about.
-func (w *Watch) Deliver() (string, error) {
+// Next says what the next event is about.
+func (w *Watch) Next() string {
+	w.server.mu.Lock()
+	defer w.server.mu.Unlock()
+	next := w.server.log[w.GVR][w.next]
+	return fmt.Sprintf("%s %s/%s@%d", next.kind, w.GVR.Resource, next.object.GetName(), next.revision)
+}
+
+// Deliver sends the next event.
+func (w *Watch) Deliver() error {
 	w.server.mu.Lock()
 	defer w.server.mu.Unlock()
 	next := w.server.log[w.GVR][w.next]
 	data, err := json.Marshal(map[string]any{"type": next.kind, "object": w.server.encoded[next.object]})
 	if err != nil {
-		return "", err
+		return err
 	}
 	w.next++
 	w.reader.send(append(data, '\n'))
-	return fmt.Sprintf("%s %s/%s@%d", next.kind, w.GVR.Resource, next.object.GetName(), next.revision), nil
+	return nil
 }
 
 // Break ends the watch, as a timeout or a restart of the API server does.
