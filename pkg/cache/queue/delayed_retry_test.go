@@ -17,11 +17,15 @@ limitations under the License.
 package queue
 
 import (
+	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
@@ -140,6 +144,51 @@ func TestPushOrUpdateTakesOutOfTheHeap(t *testing.T) {
 			if active, inadmissible := cq.Pending(); active != wantActive || active+inadmissible != 1 {
 				t.Errorf("Unexpected place of the workload: %d active, %d inadmissible", active, inadmissible)
 			}
+		})
+	}
+}
+
+// activeStatusChecker says whether all ClusterQueues are active.
+type activeStatusChecker struct{ atomic.Bool }
+
+func (c *activeStatusChecker) ClusterQueueActive(kueue.ClusterQueueReference) bool {
+	return c.Load()
+}
+
+// When a manager starts, a ClusterQueue can become active after the scheduler has
+// looked at its heap, and with no inadmissible workload that would move.
+func TestQueueInadmissibleWorkloadsWakesUpScheduler(t *testing.T) {
+	for _, gate := range []bool{false, true} {
+		t.Run(fmt.Sprintf("gate %t", gate), func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, gate)
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				var checker activeStatusChecker
+				manager := NewManager(utiltesting.NewFakeClient(), &checker)
+				if err := manager.AddClusterQueue(ctx, utiltestingapi.MakeClusterQueue("cq").Obj()); err != nil {
+					t.Fatalf("Failed adding ClusterQueue: %v", err)
+				}
+				if err := manager.AddLocalQueue(ctx, utiltestingapi.MakeLocalQueue("lq", defaultNamespace).ClusterQueue("cq").Obj()); err != nil {
+					t.Fatalf("Failed adding LocalQueue: %v", err)
+				}
+				if err := manager.AddOrUpdateWorkload(utiltestingapi.MakeWorkload("wl", defaultNamespace).Queue("lq").Obj()); err != nil {
+					t.Fatalf("Failed adding workload: %v", err)
+				}
+				heads := make(chan []workload.Info, 1)
+				go func() { heads <- manager.Heads(ctx) }()
+				synctest.Wait()
+				if len(heads) > 0 {
+					t.Fatal("Unexpected head of an inactive ClusterQueue")
+				}
+				checker.Store(true)
+				manager.QueueInadmissibleWorkloads(ctx, sets.New[kueue.ClusterQueueReference]("cq"))
+				synctest.Wait()
+				if woken := len(heads) > 0; woken != gate {
+					t.Errorf("Unexpected look at the heap: %v, want %v", woken, gate)
+				}
+				cancel()
+				manager.Broadcast()
+			})
 		})
 	}
 }
