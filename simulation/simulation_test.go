@@ -167,7 +167,7 @@ func TestSimulation(t *testing.T) {
 			total := &tally{}
 			for _, schedule := range corpus {
 				if result := Run(t, schedule); result.Err != nil {
-					t.Errorf("%s\n%s", schedule, result)
+					t.Fatalf("%s\n%s", schedule, result)
 				}
 			}
 			rapid.Check(t, check(t, schedules, total))
