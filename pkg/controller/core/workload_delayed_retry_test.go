@@ -47,6 +47,7 @@ import (
 	utiltestingmetrics "sigs.k8s.io/kueue/pkg/util/testing/metrics"
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
 	"sigs.k8s.io/kueue/pkg/workload"
+	"sigs.k8s.io/kueue/pkg/workloadslicing"
 )
 
 // retryFixture is a workload reconciler on a fake clock and a fake client that
@@ -253,6 +254,18 @@ func TestReconcileDelayedRetry(t *testing.T) {
 			}
 		})
 	}
+
+	t.Run("the slice that replaces another keeps its quota until the job is stopped", func(t *testing.T) {
+		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+		f := newRetryFixture(t, retryWorkload(start).Annotation(workloadslicing.WorkloadSliceReplacementFor, "ns/old").
+			SimpleReserveQuota("cq", "flavor", start).AdmissionChecks(pending, ready).Obj(), start)
+		f.retry("a", 60)
+		wl := f.reconcileAt(0, 1, 0)
+		f.expectRequeueAt(wl, 60*time.Second)
+		if !workload.IsEvicted(wl) || !workload.HasQuotaReservation(wl) {
+			t.Errorf("Unexpected status after the Retry: %v", wl.Status)
+		}
+	})
 
 	t.Run("a Retry of a queued workload takes it out of the queue", func(t *testing.T) {
 		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
