@@ -17,6 +17,7 @@ limitations under the License.
 package workload
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -25,7 +26,9 @@ import (
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
@@ -489,4 +492,18 @@ func withoutRetryFields(check kueue.AdmissionCheckState) kueue.AdmissionCheckSta
 		check.RetryCount = nil
 	}
 	return check
+}
+
+// applyToVersion applies the status of patched to the version that it is of, and
+// to no other. Like a merge patch does, it makes w the version that results, if w
+// is what was changed: so that another write can follow.
+func applyToVersion(ctx context.Context, c client.Client, w, patched *kueue.Workload, clk clock.Clock) error {
+	patch := PrepareWorkloadPatch(patched, true, clk)
+	if err := ApplyAdmissionStatusPatch(ctx, c, patch); err != nil {
+		return err
+	}
+	if w == patched {
+		w.ResourceVersion = patch.ResourceVersion
+	}
+	return nil
 }

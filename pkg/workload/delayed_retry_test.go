@@ -931,3 +931,42 @@ func TestLooseApplyMustNotUndoChecks(t *testing.T) {
 		})
 	}
 }
+
+// The scheduler writes why a workload waits for others to be ready, and then
+// reserves quota on the same copy: the first write must not be in the way.
+func TestApplyAfterApply(t *testing.T) {
+	cases := map[string]struct {
+		gate        bool
+		changesCopy bool
+		want        string
+	}{
+		"gate on":                    {gate: true, want: "8"},
+		"gate on, a copy is changed": {gate: true, changesCopy: true, want: "7"},
+		"gate off":                   {want: "7"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, tc.gate)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			client := utiltesting.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+				SubResourcePatch: func(_ context.Context, _ client.Client, _ string, obj client.Object, _ client.Patch, _ ...client.SubResourcePatchOption) error {
+					obj.SetResourceVersion("8")
+					return nil
+				},
+			}).Build()
+			wl := reserved().ResourceVersion("7").Obj()
+			changed := wl
+			if tc.changesCopy {
+				changed = wl.DeepCopy()
+			}
+			if err := PatchAdmissionStatus(ctx, client, wl, testingclock.NewFakeClock(at(0)), func() (*kueue.Workload, bool, error) {
+				return changed, true, nil
+			}, WithLooseOnApply()); err != nil {
+				t.Fatalf("Unexpected error: %v", err)
+			}
+			if wl.ResourceVersion != tc.want || tc.changesCopy && changed.ResourceVersion != "7" {
+				t.Errorf("Unexpected resource versions %q and %q, want %q of the first", wl.ResourceVersion, changed.ResourceVersion, tc.want)
+			}
+		})
+	}
+}
