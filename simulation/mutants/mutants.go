@@ -64,8 +64,8 @@ var All = []Mutant{
 	},
 	{
 		Name: "apply-from-an-old-copy", File: writes,
-		Old: `opts.StrictApply || features.Enabled(features.ACRequeueAfter)`,
-		New: `opts.StrictApply || !mutant("apply-from-an-old-copy") && features.Enabled(features.ACRequeueAfter)`,
+		Old: "if features.Enabled(features.ACRequeueAfter) {\n\t\treturn applyToVersion",
+		New: "if !mutant(\"apply-from-an-old-copy\") && features.Enabled(features.ACRequeueAfter) {\n\t\treturn applyToVersion",
 	},
 	{
 		// The delay is cut short by the fraction of a second that the API drops.
