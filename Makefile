@@ -49,6 +49,7 @@ GATE_ON_GINKGO_SKIP := $(GATE_ON_GINKGO_SKIP)|Admission checks for an evicted wo
 GATE_ON_GINKGO_SKIP := $(GATE_ON_GINKGO_SKIP)|Should retry if a ProvisioningRequest fails, then (succeed|reject)
 GATE_ON_GINKGO_SKIP := $(GATE_ON_GINKGO_SKIP)|Should retry when a ProvisioningRequest is in BookingExpired stated, then succeed
 GATE_ON_GINKGO_SKIP := $(GATE_ON_GINKGO_SKIP)|Should retry twice if a ProvisioningRequest fails twice
+GATE_ON_GINKGO_SKIP := $(GATE_ON_GINKGO_SKIP)|Should move the evicted workload at the end of the queue
 GATE_ON_TESTFLAGS := -overlay $(GATE_ON_DIR)/overlay.json -skip '$(GATE_ON_SKIP)'
 
 INTEGRATION_GATE ?= off
