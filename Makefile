@@ -42,14 +42,11 @@ GATE_ON_SKIP := TestReconcile/^workload_with_retry_checks_should_be_evicted_and_
 GATE_ON_SKIP := $(GATE_ON_SKIP)|TestReconcile/^when_request_fails_and_is_retried
 GATE_ON_SKIP := $(GATE_ON_SKIP)|TestReconcile/^workload_retries_the_admission_check_when_is_not_admitted_and_receives_the_provisioning_request.s_BookingExpired_condition
 GATE_ON_SKIP := $(GATE_ON_SKIP)|TestSchedulerWhenWorkloadModifiedConcurrently/^use_patch_in_(admit|requeueAndUpdate)_when_the_WorkloadRequestUseMergePatch_feature_is_disabled
-GATE_ON_SKIP := $(GATE_ON_SKIP)|TestScheduleForTASWhenWorkloadModifiedConcurrently/^use_patch_in_evictWorkloadAfterFailedTASReplacement
-GATE_ON_SKIP := $(GATE_ON_SKIP)|TestLastSchedulingContext/^(scheduling_on_the_first_flavor_is_unblocked_after_some|when_the_next_flavor_is_full,_but_can_preempt_on_first|TryNextFlavor,_but_second_flavor_is_full_and_can_preempt).*UseMergePatch_enabled:_false
 GATE_ON_GINKGO_SKIP := the workload should get the AdditionalChecks added
 GATE_ON_GINKGO_SKIP := $(GATE_ON_GINKGO_SKIP)|Admission checks for an evicted workload are Pending
 GATE_ON_GINKGO_SKIP := $(GATE_ON_GINKGO_SKIP)|Should retry if a ProvisioningRequest fails, then (succeed|reject)
 GATE_ON_GINKGO_SKIP := $(GATE_ON_GINKGO_SKIP)|Should retry when a ProvisioningRequest is in BookingExpired stated, then succeed
 GATE_ON_GINKGO_SKIP := $(GATE_ON_GINKGO_SKIP)|Should retry twice if a ProvisioningRequest fails twice
-GATE_ON_GINKGO_SKIP := $(GATE_ON_GINKGO_SKIP)|Should move the evicted workload at the end of the queue
 GATE_ON_TESTFLAGS := -overlay $(GATE_ON_DIR)/overlay.json -skip '$(GATE_ON_SKIP)'
 
 INTEGRATION_GATE ?= off

@@ -24,8 +24,11 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -494,16 +497,58 @@ func withoutRetryFields(check kueue.AdmissionCheckState) kueue.AdmissionCheckSta
 	return check
 }
 
-// applyToVersion applies the status of patched to the version that it is of, and
-// to no other. Like a merge patch does, it makes w the version that results, if w
-// is what was changed: so that another write can follow.
-func applyToVersion(ctx context.Context, c client.Client, w, patched *kueue.Workload, clk clock.Clock) error {
-	patch := PrepareWorkloadPatch(patched, true, clk)
-	if err := ApplyAdmissionStatusPatch(ctx, c, patch); err != nil {
+// applyToVersion applies the status that update sets, as PatchAdmissionStatus
+// does, to the version that it was decided on: no write undoes a check state that
+// it has not seen. Unless strict, it goes on to a later version that differs in
+// nothing that the write would undo. If update changes w itself, w becomes the
+// version that results, as after a merge patch, so that another write can follow.
+func applyToVersion(ctx context.Context, c client.Client, w *kueue.Workload, clk clock.Clock, update func() (*kueue.Workload, bool, error), strict bool) error {
+	seen := w.DeepCopy()
+	updated, changed, err := update()
+	if err != nil || !changed {
 		return err
 	}
-	if w == patched {
-		w.ResourceVersion = patch.ResourceVersion
+	version := updated.ResourceVersion
+	apply := func() error {
+		patch := PrepareWorkloadPatch(updated, true, clk)
+		patch.ResourceVersion = version
+		err := ApplyAdmissionStatusPatch(ctx, c, patch)
+		if err == nil && w == updated {
+			w.ResourceVersion = patch.ResourceVersion
+		}
+		return err
 	}
-	return nil
+
+	err = apply()
+	for backoff := retry.DefaultRetry; !strict && apierrors.IsConflict(err) && backoff.Steps > 0; {
+		latest := &kueue.Workload{}
+		if err := c.Get(ctx, client.ObjectKeyFromObject(w), latest); err != nil {
+			return err
+		}
+		if latest.ResourceVersion != version {
+			if !canApplyTo(seen, latest, clk) {
+				return err
+			}
+			version = latest.ResourceVersion
+			if err = apply(); !apierrors.IsConflict(err) {
+				return err
+			}
+		}
+		clk.Sleep(backoff.Step()) // the cache is behind
+	}
+	return err
+}
+
+// canApplyTo returns true if an apply that was decided on for seen would undo
+// nothing on latest, but for what the scheduler noted about an earlier try.
+func canApplyTo(seen, latest *kueue.Workload, clk clock.Clock) bool {
+	applied := func(wl *kueue.Workload) kueue.WorkloadStatus {
+		status := PrepareWorkloadPatch(wl, false, clk).Status
+		status.AdmissionChecks = wl.Status.AdmissionChecks
+		status.ResourceRequests = nil
+		apimeta.RemoveStatusCondition(&status.Conditions, kueue.WorkloadQuotaReserved)
+		return status
+	}
+	return IsActive(seen) == IsActive(latest) && HasQuotaReservation(seen) == HasQuotaReservation(latest) &&
+		equality.Semantic.DeepEqual(applied(seen), applied(latest))
 }

@@ -18,6 +18,7 @@ package workload
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -26,6 +27,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -966,6 +968,135 @@ func TestApplyAfterApply(t *testing.T) {
 			}
 			if wl.ResourceVersion != tc.want || tc.changesCopy && changed.ResourceVersion != "7" {
 				t.Errorf("Unexpected resource versions %q and %q, want %q of the first", wl.ResourceVersion, changed.ResourceVersion, tc.want)
+			}
+		})
+	}
+}
+
+// A loose apply that meets another write goes on to the version that came of it,
+// also when the cache is behind, but not if it would undo something there.
+func TestLooseApplyAfterAnotherWrite(t *testing.T) {
+	pending := func(reason string) metav1.Condition {
+		return conditionAt(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, reason, "", 0)
+	}
+	seen := func() *utiltestingapi.WorkloadWrapper {
+		return utiltestingapi.MakeWorkload("wl", "ns").ResourceVersion("7").Condition(pending("Inadmissible")).
+			AdmissionChecks(checkAt("a", kueue.CheckStatePending, 0))
+	}
+	cases := map[string]struct {
+		// latest is what the other write has made of the workload.
+		latest *utiltestingapi.WorkloadWrapper
+		strict bool
+		// readsBehind is how many reads return the workload as it was.
+		readsBehind int
+		wantApplied bool
+		wantReads   int
+	}{
+		"the scheduler noted why it has no quota": {
+			latest:      seen().SetOrReplaceCondition(pending("Pending")).ResourceRequests(kueue.PodSetRequest{Name: "main"}),
+			wantApplied: true,
+			wantReads:   1,
+		},
+		"the cache is behind": {
+			latest:      seen().SetOrReplaceCondition(pending("Pending")),
+			readsBehind: 2,
+			wantApplied: true,
+			wantReads:   3,
+		},
+		"the cache stays behind": {
+			latest:      seen().SetOrReplaceCondition(pending("Pending")),
+			readsBehind: 100,
+			wantReads:   5,
+		},
+		"a strict apply": {
+			latest: seen().SetOrReplaceCondition(pending("Pending")),
+			strict: true,
+		},
+		"a label and a condition of somebody else": {
+			latest:      seen().Label("a", "b").Condition(conditionAt(kueue.WorkloadPodsReady, metav1.ConditionFalse, "", "", 0)),
+			wantApplied: true,
+			wantReads:   1,
+		},
+		"a check asked for a retry": {
+			latest:    seen().AdmissionChecks(retryAt("a", 0, 60)),
+			wantReads: 1,
+		},
+		"a check asked for a retry, the cache is behind": {
+			latest:      seen().AdmissionChecks(retryAt("a", 0, 60)),
+			readsBehind: 1,
+			wantReads:   2,
+		},
+		"a check has another delay": {
+			latest: seen().AdmissionChecks(func() kueue.AdmissionCheckState {
+				check := retryAt("a", 0, 60)
+				check.State = kueue.CheckStatePending
+				return check
+			}()),
+			wantReads: 1,
+		},
+		"a check was set back to the state that it had": {
+			latest:    seen().AdmissionChecks(checkAt("a", kueue.CheckStatePending, 10)),
+			wantReads: 1,
+		},
+		"a check was added": {
+			latest:    seen().AdmissionChecks(checkAt("a", kueue.CheckStatePending, 0), checkAt("b", kueue.CheckStatePending, 0)),
+			wantReads: 1,
+		},
+		"it waits": {
+			latest:    seen().RequeueState(nil, ptr.To(metav1.NewTime(at(60)))),
+			wantReads: 1,
+		},
+		"it was taken out of the queue": {
+			latest:    seen().Condition(conditionAt(kueue.WorkloadRequeued, metav1.ConditionFalse, kueue.WorkloadEvictedByLocalQueueStopped, "", 0)),
+			wantReads: 1,
+		},
+		"it was deactivated": {
+			latest:    seen().Active(false),
+			wantReads: 1,
+		},
+		"it has quota": {
+			latest:    seen().SetOrReplaceCondition(conditionAt(kueue.WorkloadQuotaReserved, metav1.ConditionTrue, "QuotaReserved", "", 0)),
+			wantReads: 1,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			latest := tc.latest.ResourceVersion("8").Obj()
+			applies, reads := 0, 0
+			cl := utiltesting.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+				Get: func(_ context.Context, _ client.WithWatch, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+					if reads++; reads <= tc.readsBehind {
+						seen().Obj().DeepCopyInto(obj.(*kueue.Workload))
+					} else {
+						latest.DeepCopyInto(obj.(*kueue.Workload))
+					}
+					return nil
+				},
+				SubResourcePatch: func(_ context.Context, _ client.Client, _ string, obj client.Object, _ client.Patch, _ ...client.SubResourcePatchOption) error {
+					applies++
+					if obj.GetResourceVersion() != latest.ResourceVersion {
+						return apierrors.NewConflict(kueue.Resource("workloads"), obj.GetName(), errors.New("the object has been modified"))
+					}
+					obj.SetResourceVersion("9")
+					return nil
+				},
+			}).Build()
+			wl := seen().Obj()
+			err := PatchAdmissionStatus(ctx, cl, wl, testingclock.NewFakeClock(at(0)), func() (*kueue.Workload, bool, error) {
+				return wl, UnsetQuotaReservationWithCondition(wl, "Waiting", "", at(0)), nil
+			}, func(o *PatchAdmissionStatusOptions) { o.StrictApply = tc.strict })
+			wantVersion, wantApplies := "7", 1
+			if tc.wantApplied {
+				wantVersion, wantApplies = "9", 2
+			}
+			if tc.wantApplied && err != nil || !tc.wantApplied && !apierrors.IsConflict(err) {
+				t.Errorf("Unexpected error: %v", err)
+			}
+			if wl.ResourceVersion != wantVersion || applies != wantApplies || reads != tc.wantReads {
+				t.Errorf("Unexpected version %s after %d applies and %d reads, want %s, %d, %d",
+					wl.ResourceVersion, applies, reads, wantVersion, wantApplies, tc.wantReads)
 			}
 		})
 	}

@@ -68,6 +68,11 @@ var All = []Mutant{
 		New: "if !mutant(\"apply-from-an-old-copy\") && features.Enabled(features.ACRequeueAfter) {\n\t\treturn applyToVersion",
 	},
 	{
+		Name: "apply-over-what-was-not-seen", File: decision,
+		Old: "if !canApplyTo(",
+		New: "if !mutant(\"apply-over-what-was-not-seen\") && !canApplyTo(",
+	},
+	{
 		// The delay is cut short by the fraction of a second that the API drops.
 		Name: "eviction-in-the-past", File: decision,
 		Old: `if whole := now.Truncate(time.Second); hasDelay(retry)`,
