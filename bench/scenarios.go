@@ -26,6 +26,8 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -41,7 +43,7 @@ const (
 	busyFor   = 2 * time.Minute
 	busyDelay = 10 * time.Second
 	// wait is the delay of the others, from when the last eviction should be through.
-	wait = 8 * time.Second
+	wait = 6 * time.Second
 	// observe is how long waiting workloads are measured.
 	observe = 30 * time.Second
 	// probes before a burst, and the time between two of them.
@@ -55,16 +57,20 @@ type series struct {
 	*meter
 	build, namespace string
 	n, round, probed int
-	profiles         string // directory for CPU profiles, or empty
+	bare             time.Duration // of the last round of writeBare
+	profiles         string        // directory for CPU profiles, or empty
 	settings         result.Settings
 	say              func(format string, args ...any)
 	done             func(result.Result) error
 }
 
 // run runs the scenarios, all but the last two with the same jobs. Of several
-// numbers of workloads the first is for what the number does not change, and the
-// last for what it does.
+// numbers of workloads the first is for what the number does not change, such as
+// the gate when it is off, and the last for what it does.
 func (s *series) run(ctx context.Context, o options, first, last bool) error {
+	if s.build == result.GateOff && !first {
+		return nil
+	}
 	s.namespace = fmt.Sprintf("jobs-%d", s.n)
 	if err := s.makeQueue(ctx, s.namespace, s.n, check+s.namespace); err != nil {
 		return err
@@ -76,18 +82,20 @@ func (s *series) run(ctx context.Context, o options, first, last bool) error {
 		var err error
 		s.round = 1
 		switch {
-		case scenario == result.Busy && (first || s.build != result.GateOff):
-			err = s.busy(ctx)
+		case scenario == result.Busy:
+			err = s.busy(ctx, last)
 		case !s.delays:
 		case scenario == result.Herd:
-			for ; err == nil && (s.round == 1 || last && s.build == result.GateOn && s.round <= o.rounds); s.round++ {
-				err = s.delayed(ctx, scenario, func(int) time.Duration { return 0 })
+			rounds := 1
+			if last && s.build == result.GateOn {
+				rounds = max(o.rounds, 1)
 			}
+			err = s.herd(ctx, rounds)
 		case scenario == result.Spread && first:
 			err = s.delayed(ctx, scenario, func(i int) time.Duration { return time.Minute * time.Duration(i) / time.Duration(s.n) })
 		case scenario == result.Waiting && s.build == result.GateOn && last:
 			err = s.waiting(ctx)
-		case scenario == result.Created:
+		case scenario == result.Created && (first || s.build == result.GateOn):
 			err = s.created(ctx)
 		case scenario == result.Two && first:
 			if !slices.Contains(o.scenarios, result.Created) {
@@ -132,7 +140,10 @@ func (s *series) measure(ctx context.Context, scenario string, do func(r *result
 	if r.Requeued != nil {
 		line += fmt.Sprintf(", requeued last %.2f s", r.Requeued.P(100))
 	}
-	s.say("%s, early %d, stuck %d", line, r.Early, r.Stuck)
+	if r.Stuck != nil {
+		line += fmt.Sprintf(", stuck %d", *r.Stuck)
+	}
+	s.say("%s, early %d", line, r.Early)
 	return s.done(r)
 }
 
@@ -190,22 +201,40 @@ func (s *series) fresh(ctx context.Context) error {
 // so the deadlines do not depend on how long an eviction takes. One that comes
 // later moves its deadline, as requeueAt tells.
 func (s *series) common() time.Time {
-	return time.Now().Add(3*time.Second + time.Duration(s.n)*12*time.Millisecond).Truncate(time.Second)
+	return time.Now().Add(3*time.Second + time.Duration(s.n)*9*time.Millisecond).Truncate(time.Second)
 }
+
+// herd has all workloads wait until the same second. To compare with ours, a bare
+// client makes as many writes before each round, when there is nothing else to do.
+func (s *series) herd(ctx context.Context, rounds int) error {
+	if s.build != result.GateOn {
+		return s.delayed(ctx, result.Herd, together)
+	}
+	if err := s.makeBare(ctx); err != nil {
+		return err
+	}
+	for ; s.round <= rounds; s.round++ {
+		if err := s.writeBare(ctx); err != nil {
+			return err
+		}
+		if err := s.delayed(ctx, result.Herd, together); err != nil {
+			return err
+		}
+	}
+	return s.deleteBare(ctx)
+}
+
+// together is the share of workloads with one deadline.
+func together(int) time.Duration { return 0 }
 
 // delayed has all workloads wait until their deadline and a share that depends on
 // their order, and be reserved again. Unrelated jobs come meanwhile.
 func (s *series) delayed(ctx context.Context, scenario string, share func(i int) time.Duration) error {
-	idle := s.probe(ctx, probes)
-	var bare time.Duration
-	if scenario == result.Herd && s.build == result.GateOn {
-		var err error
-		if bare, err = s.bareClient(ctx); err != nil {
-			return err
-		}
+	var idle *result.Distribution
+	if scenario == result.Herd {
+		idle = s.probe(ctx, probes)
 	}
 	return s.measure(ctx, scenario, func(r *result.Result) error {
-		r.BareClient = seconds(bare)
 		from, order := s.common(), 0
 		s.retryOnce(scenario, func() answer {
 			order++
@@ -223,9 +252,10 @@ func (s *series) delayed(ctx context.Context, scenario string, share func(i int)
 		if context.Cause(ctx) != nil {
 			return context.Cause(ctx)
 		}
-		r.Stuck = s.n - s.count(s.namespace, retried)
+		stuck := s.n - s.count(s.namespace, retried)
+		r.Stuck = &stuck
 		if scenario == result.Herd {
-			r.Unrelated, r.UnrelatedIdle = burst, idle
+			r.Unrelated, r.UnrelatedIdle, r.BareClient = burst, idle, seconds(s.bare)
 		}
 		s.times(r)
 		return nil
@@ -271,7 +301,7 @@ func (s *series) expect(ctx context.Context, so string, timeout time.Duration, i
 // waiting measures workloads that wait, and nothing else; and then, for their
 // memory, the same ones when they are requeued and pending, in a queue that is held.
 func (s *series) waiting(ctx context.Context) error {
-	from, delay := s.common(), observe+15*time.Second
+	from, delay := s.common(), observe+12*time.Second
 	s.retryOnce(result.Waiting, func() answer { return answer{state: "Retry", from: from, delay: delay} })
 	if err := s.expect(ctx, "waiting", s.limit(), waits); err != nil {
 		return err
@@ -306,10 +336,15 @@ func (s *series) waiting(ctx context.Context) error {
 	return s.expect(ctx, "reserved again", s.limit(), reserved)
 }
 
-// busy has the check say Retry for two minutes, each time it is asked, and then
-// Ready: all jobs start in the end.
-func (s *series) busy(ctx context.Context) error {
-	return s.measure(ctx, result.Busy, func(r *result.Result) error {
+// busy has the check say Retry for two minutes, each time it is asked, which is
+// measured; and then Ready: all jobs start in the end. With other builds than ours
+// the end of the last scenario is not waited for.
+func (s *series) busy(ctx context.Context, last bool) error {
+	var measured result.Result
+	keep := *s
+	keep.done = func(r result.Result) error { measured = r; return nil }
+	before := s.sum().early
+	err := keep.measure(ctx, result.Busy, func(r *result.Result) error {
 		end := time.Now().Add(busyFor)
 		s.play(s.namespace, func(_ *workload, _ string, now time.Time) *answer {
 			if now.After(end) {
@@ -317,12 +352,22 @@ func (s *series) busy(ctx context.Context) error {
 			}
 			return &answer{state: "Retry", from: now, delay: busyDelay}
 		})
-		limit := busyFor + time.Minute + time.Duration(s.n)*30*time.Millisecond
-		var err error
-		r.Stuck, err = s.await(ctx, s.namespace, s.n, limit, func(w *workload) bool { return w.admitted })
+		err := sleepUntil(ctx, end)
 		s.times(r)
 		return err
 	})
+	if err != nil {
+		return err
+	}
+	if !last || s.build == result.GateOn {
+		stuck, err := s.await(ctx, s.namespace, s.n, s.limit(), func(w *workload) bool { return w.admitted })
+		if err != nil {
+			return err
+		}
+		s.say("%s, %s, %d workloads: stuck %d", s.build, result.Busy, s.n, stuck)
+		measured.Stuck, measured.Early = &stuck, s.sum().early-before
+	}
+	return s.done(measured)
 }
 
 // created makes jobs more, with two checks, while their queue runs.
@@ -350,7 +395,7 @@ func (s *series) limit() time.Duration {
 	return time.Minute + time.Duration(s.n)*100*time.Millisecond
 }
 
-// two has one check ask for 5 s at once, and the other one 3 s later for 15 s.
+// two has one check ask for 5 s at once, and the other one 3 s later for 10 s.
 // The jobs are those of created.
 func (s *series) two(ctx context.Context) error {
 	return s.measure(ctx, result.Two, func(r *result.Result) error {
@@ -362,13 +407,14 @@ func (s *series) two(ctx context.Context) error {
 			if check == faster+s.namespace {
 				return &answer{state: "Retry", from: start, delay: 5*time.Second + s.patience()}
 			}
-			return &answer{state: "Retry", from: start.Add(3 * time.Second), delay: 15*time.Second + s.patience(), after: 3 * time.Second}
+			return &answer{state: "Retry", from: start.Add(3 * time.Second), delay: 10*time.Second + s.patience(), after: 3 * time.Second}
 		})
-		limit := 30*time.Second + s.patience() + time.Duration(s.n)*60*time.Millisecond
+		limit := 25*time.Second + s.patience() + time.Duration(s.n)*60*time.Millisecond
 		if _, err := s.await(ctx, s.namespace, s.n, limit, retried); err != nil {
 			return err
 		}
-		r.Stuck = s.n - s.count(s.namespace, retried)
+		stuck := s.n - s.count(s.namespace, retried)
+		r.Stuck = &stuck
 		s.times(r)
 		return nil
 	})
@@ -428,34 +474,45 @@ spec:
         - {name: main, image: none, resources: {requests: {cpu: 1}}}
 `
 
-// bareClient measures how long a client without a queue, with as many workers and
+// bareObject is a workload of no ClusterQueue, so that the manager lets it be.
+func (s *series) bareObject(i int) *unstructured.Unstructured {
+	return s.object("Workload", fmt.Sprintf("bare-%d", s.n), fmt.Sprintf("bare-%05d", i))
+}
+
+func (s *series) makeBare(ctx context.Context) error {
+	ns := &corev1.Namespace{}
+	ns.Name = s.bareObject(0).GetNamespace()
+	if err := s.kube.Create(ctx, ns); err != nil {
+		return err
+	}
+	return each(ctx, senders, s.n, func(i int) error { return s.create(ctx, s.bareObject(i), bareManifest) })
+}
+
+func (s *series) deleteBare(ctx context.Context) error {
+	return each(ctx, senders, s.n, func(i int) error { return s.kube.Delete(ctx, s.bareObject(i)) })
+}
+
+// writeBare measures how long a client without a queue, with as many workers and
 // the same limits as the manager, needs for n status writes like those that end a
-// delay. The workloads are of no ClusterQueue, so that the manager lets them be.
-func (s *series) bareClient(ctx context.Context) (time.Duration, error) {
+// delay.
+func (s *series) writeBare(ctx context.Context) error {
 	config := rest.CopyConfig(s.config)
 	config.QPS, config.Burst = float32(s.settings.QPS), 2*s.settings.QPS
 	bare, err := client.New(config, client.Options{})
 	if err != nil {
-		return 0, err
-	}
-	name := func(i int) string { return fmt.Sprintf("bare-%d-%d-%05d", s.n, s.round, i) }
-	err = each(ctx, senders, s.n, func(i int) error {
-		return s.create(ctx, s.object("Workload", other, name(i)), bareManifest)
-	})
-	if err != nil {
-		return 0, err
+		return err
 	}
 	if err := s.quiet(ctx); err != nil {
-		return 0, err
+		return err
 	}
-	now := time.Now().UTC().Format(time.RFC3339)
+	start := time.Now()
+	now := start.UTC().Format(time.RFC3339)
 	condition := func(name, status, reason string) map[string]any {
 		return map[string]any{"type": name, "status": status, "reason": reason, "lastTransitionTime": now,
 			"message": "Admission check check asked for a retry, which has begun"}
 	}
-	start := time.Now()
 	err = each(ctx, s.settings.Workers, s.n, func(i int) error {
-		obj := s.object("Workload", other, name(i))
+		obj := s.bareObject(i)
 		obj.Object["status"] = map[string]any{
 			"admissionChecks": []any{map[string]any{"name": check + s.namespace, "state": "Pending", "message": "Reset to Pending", "lastTransitionTime": now, "retryCount": int64(1)}},
 			"conditions": []any{
@@ -464,11 +521,8 @@ func (s *series) bareClient(ctx context.Context) (time.Duration, error) {
 		}
 		return bare.Status().Patch(ctx, obj, client.Apply, client.FieldOwner("bench"), client.ForceOwnership)
 	})
-	took := time.Since(start)
-	if err != nil {
-		return 0, err
-	}
-	return took, each(ctx, senders, s.n, func(i int) error { return s.kube.Delete(ctx, s.object("Workload", other, name(i))) })
+	s.bare = time.Since(start)
+	return err
 }
 
 // record takes CPU profiles of the manager and of the API server until stop is

@@ -78,7 +78,12 @@ func rows(calls []row) []row {
 				}
 				return float64(r.Early)
 			}, false},
-			{"stuck", func(r result.Result) float64 { return float64(r.Stuck) }, false},
+			{"stuck", func(r result.Result) float64 {
+				if r.Stuck == nil {
+					return math.NaN()
+				}
+				return float64(*r.Stuck)
+			}, false},
 		},
 	)
 }

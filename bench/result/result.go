@@ -107,8 +107,9 @@ type Result struct {
 	// Evictions and Reservations that were seen.
 	Evictions    int `json:"evictions"`
 	Reservations int `json:"reservations"`
-	// Stuck workloads had not come back long after their deadline.
-	Stuck int `json:"stuck"`
+	// Stuck workloads had not come back long after their deadline. Nil if that was
+	// not waited for.
+	Stuck *int `json:"stuck,omitempty"`
 	// Early workloads were requeued, or held quota again, before their deadline.
 	Early int `json:"early"`
 
