@@ -547,6 +547,10 @@ func canApplyTo(seen, latest *kueue.Workload, clk clock.Clock) bool {
 		status.AdmissionChecks = wl.Status.AdmissionChecks
 		status.ResourceRequests = nil
 		apimeta.RemoveStatusCondition(&status.Conditions, kueue.WorkloadQuotaReserved)
+		// What the scheduler assumed has fractions of seconds, which the API drops.
+		for i := range status.Conditions {
+			status.Conditions[i].LastTransitionTime = status.Conditions[i].LastTransitionTime.Rfc3339Copy()
+		}
 		return status
 	}
 	return IsActive(seen) == IsActive(latest) && HasQuotaReservation(seen) == HasQuotaReservation(latest) &&

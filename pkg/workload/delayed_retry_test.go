@@ -981,6 +981,7 @@ func TestLooseApplyAfterAnotherWrite(t *testing.T) {
 	}
 	seen := func() *utiltestingapi.WorkloadWrapper {
 		return utiltestingapi.MakeWorkload("wl", "ns").ResourceVersion("7").Condition(pending("Inadmissible")).
+			Condition(conditionAt(kueue.WorkloadPreempted, metav1.ConditionFalse, "QuotaReserved", "", 0.7)).
 			AdmissionChecks(checkAt("a", kueue.CheckStatePending, 0))
 	}
 	cases := map[string]struct {
@@ -1016,6 +1017,15 @@ func TestLooseApplyAfterAnotherWrite(t *testing.T) {
 			latest:      seen().Label("a", "b").Condition(conditionAt(kueue.WorkloadPodsReady, metav1.ConditionFalse, "", "", 0)),
 			wantApplied: true,
 			wantReads:   1,
+		},
+		"the same with times as the API keeps them": {
+			latest:      seen().SetOrReplaceCondition(conditionAt(kueue.WorkloadPreempted, metav1.ConditionFalse, "QuotaReserved", "", 0)),
+			wantApplied: true,
+			wantReads:   1,
+		},
+		"it was preempted": {
+			latest:    seen().SetOrReplaceCondition(conditionAt(kueue.WorkloadPreempted, metav1.ConditionTrue, "InClusterQueue", "", 0)),
+			wantReads: 1,
 		},
 		"a check asked for a retry": {
 			latest:    seen().AdmissionChecks(retryAt("a", 0, 60)),
