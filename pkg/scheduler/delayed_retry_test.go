@@ -17,13 +17,18 @@ limitations under the License.
 package scheduler
 
 import (
+	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testingclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -31,6 +36,7 @@ import (
 	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
 	schdcache "sigs.k8s.io/kueue/pkg/cache/scheduler"
 	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/util/routine"
 	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
 	"sigs.k8s.io/kueue/pkg/workload"
@@ -102,5 +108,172 @@ func TestScheduleAfterWaitingForPodsReady(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// A second pass whose write is refused must not lose the quota that the workload
+// holds, nor try again with what it has seen, nor keep quota that was released.
+func TestRefusedSecondPass(t *testing.T) {
+	now := time.Now().Truncate(time.Second)
+	const cqName, rfName = "cq", "rf"
+	seen := func() *utiltestingapi.WorkloadWrapper {
+		return utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault).Queue("lq").Request(corev1.ResourceCPU, "1").
+			ReserveQuotaAt(utiltestingapi.MakeAdmission(cqName).PodSets(utiltestingapi.MakePodSetAssignment(kueue.DefaultPodSetName).
+				Assignment(corev1.ResourceCPU, rfName, "1").
+				TopologyAssignment(utiltestingapi.MakeTopologyAssignment([]string{corev1.LabelHostname}).
+					Domain(utiltestingapi.MakeTopologyDomainAssignment([]string{"node"}, 1).Obj()).Obj()).
+				Obj()).Obj(), now).
+			AdmittedAt(true, now).
+			AdmissionCheck(kueue.AdmissionCheckState{Name: "check", State: kueue.CheckStateReady})
+	}
+	spoken := kueue.AdmissionCheckState{Name: "check", State: kueue.CheckStateReady, Message: "news"}
+	cases := map[string]struct {
+		latest  *utiltestingapi.WorkloadWrapper
+		deleted bool
+		// releasedAfter is the number of reads after which the quota is released.
+		releasedAfter  int
+		wantCached     bool
+		wantSecondPass bool
+	}{
+		"a check spoke":                              {latest: seen().UnhealthyNodes("node").AdmissionChecks(spoken), wantCached: true, wantSecondPass: true},
+		"the node is healthy again":                  {latest: seen(), wantCached: true},
+		"it was evicted":                             {latest: seen().UnhealthyNodes("node").Condition(metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByAdmissionCheck}), wantCached: true},
+		"it was deactivated":                         {latest: seen().AdmissionChecks(spoken).Active(false)},
+		"its quota was released":                     {latest: utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault).Queue("lq").Request(corev1.ResourceCPU, "1")},
+		"its quota is released while it is put back": {latest: seen().AdmissionChecks(spoken), releasedAfter: 2},
+		"it was deleted":                             {latest: seen(), deleted: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+			ctx, log := utiltesting.ContextWithLog(t)
+			rf := utiltestingapi.MakeResourceFlavor(rfName).Obj()
+			cq := utiltestingapi.MakeClusterQueue(cqName).
+				ResourceGroup(*utiltestingapi.MakeFlavorQuotas(rfName).Resource(corev1.ResourceCPU, "2").Obj()).Obj()
+			lq := utiltestingapi.MakeLocalQueue("lq", metav1.NamespaceDefault).ClusterQueue(cqName).Obj()
+			old := seen().UnhealthyNodes("node").ResourceVersion("1").Obj()
+			latest := tc.latest.ResourceVersion("2").Obj()
+			reads := 0
+			cl := utiltesting.NewClientBuilder().
+				WithObjects(utiltesting.MakeNamespace(metav1.NamespaceDefault), rf, cq, lq, latest).
+				WithStatusSubresource(&kueue.Workload{}).
+				WithInterceptorFuncs(interceptor.Funcs{
+					SubResourcePatch: utiltesting.TreatSSAAsStrategicMerge,
+					Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+						err := c.Get(ctx, key, obj, opts...)
+						if wl, ok := obj.(*kueue.Workload); ok {
+							if reads++; tc.releasedAfter > 0 && reads > tc.releasedAfter {
+								wl.Status = kueue.WorkloadStatus{}
+							}
+						}
+						return err
+					},
+				}).Build()
+			if tc.deleted {
+				if err := cl.Delete(ctx, latest); err != nil {
+					t.Fatalf("Deleting the workload: %v", err)
+				}
+			}
+			fakeClock := testingclock.NewFakeClock(now)
+			cqCache := schdcache.New(cl)
+			qManager := qcache.NewManager(cl, cqCache, qcache.WithClock(fakeClock))
+			cqCache.AddOrUpdateResourceFlavor(log, rf)
+			if err := cqCache.AddClusterQueue(ctx, cq); err != nil {
+				t.Fatalf("Inserting ClusterQueue in cache: %v", err)
+			}
+			if err := qManager.AddClusterQueue(ctx, cq); err != nil {
+				t.Fatalf("Inserting ClusterQueue in manager: %v", err)
+			}
+			if err := qManager.AddLocalQueue(ctx, lq); err != nil {
+				t.Fatalf("Inserting LocalQueue in manager: %v", err)
+			}
+			snapshot, err := cqCache.Snapshot(ctx)
+			if err != nil {
+				t.Fatalf("Taking a snapshot: %v", err)
+			}
+			scheduler := New(qManager, cqCache, cl, &utiltesting.EventRecorder{}, WithClock(t, fakeClock))
+			var wg sync.WaitGroup
+			scheduler.setAdmissionRoutineWrapper(routine.NewWrapper(func() { wg.Add(1) }, wg.Done))
+
+			e := &entry{Info: *workload.NewInfo(old), status: nominated}
+			e.ClusterQueue, e.SecondPassIteration = cqName, 1
+			if err := scheduler.admit(ctx, e, snapshot.ClusterQueue(cqName)); err != nil {
+				t.Fatalf("Unexpected error: %v", err)
+			}
+			wg.Wait()
+
+			if snapshot, err = cqCache.Snapshot(ctx); err != nil {
+				t.Fatalf("Taking a snapshot: %v", err)
+			}
+			cached, found := snapshot.ClusterQueue(cqName).Workloads[workload.Key(old)]
+			if found != tc.wantCached || found && cached.Obj.ResourceVersion != latest.ResourceVersion {
+				t.Errorf("Unexpected workload in cache: %v, want the latest: %t", cached, tc.wantCached)
+			}
+			if got := fakeClock.HasWaiters(); got != tc.wantSecondPass {
+				t.Errorf("Unexpected second pass: %t, want %t", got, tc.wantSecondPass)
+			}
+			if tc.wantSecondPass {
+				fakeClock.Step(time.Minute)
+				if heads := qManager.Heads(ctx); len(heads) != 1 || heads[0].Obj.ResourceVersion != latest.ResourceVersion {
+					t.Errorf("Unexpected second pass of %v", heads)
+				}
+			}
+		})
+	}
+}
+
+// A workload can begin to wait while the scheduler tries to reserve quota for it.
+// Why that failed must not be written over what it waits for.
+func TestRequeueWhileWaiting(t *testing.T) {
+	now := time.Now().Truncate(time.Second)
+	const message = "Admission check(s) check asked for a retry, waiting until later"
+	seen := func() *utiltestingapi.WorkloadWrapper {
+		return utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault).Queue("lq").Request(corev1.ResourceCPU, "1")
+	}
+	waiting := seen().RequeueState(nil, ptr.To(metav1.NewTime(now.Add(time.Minute)))).
+		AdmissionChecks(kueue.AdmissionCheckState{Name: "check", State: kueue.CheckStateRetry}).
+		Condition(metav1.Condition{Type: kueue.WorkloadQuotaReserved, Status: metav1.ConditionFalse, Reason: "Pending", Message: message}).
+		Condition(metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByAdmissionCheck, Message: message}).
+		Condition(metav1.Condition{Type: kueue.WorkloadRequeued, Status: metav1.ConditionFalse, Reason: kueue.WorkloadEvictedByAdmissionCheck, Message: message})
+	cases := map[string]struct {
+		latest      *utiltestingapi.WorkloadWrapper
+		wantWritten bool
+	}{
+		"it waits":         {latest: waiting},
+		"it does not wait": {latest: seen(), wantWritten: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			cq := utiltestingapi.MakeClusterQueue("cq").Obj()
+			lq := utiltestingapi.MakeLocalQueue("lq", metav1.NamespaceDefault).ClusterQueue(cq.Name).Obj()
+			cl := utiltesting.NewClientBuilder().
+				WithObjects(utiltesting.MakeNamespace(metav1.NamespaceDefault), cq, lq, tc.latest.Obj()).
+				WithStatusSubresource(&kueue.Workload{}).
+				WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: utiltesting.TreatSSAAsStrategicMerge}).Build()
+			cqCache := schdcache.New(cl)
+			qManager := qcache.NewManager(cl, cqCache)
+			if err := qManager.AddClusterQueue(ctx, cq); err != nil {
+				t.Fatalf("Inserting ClusterQueue in manager: %v", err)
+			}
+			if err := qManager.AddLocalQueue(ctx, lq); err != nil {
+				t.Fatalf("Inserting LocalQueue in manager: %v", err)
+			}
+			recorder := &utiltesting.EventRecorder{}
+			scheduler := New(qManager, cqCache, cl, recorder)
+			scheduler.requeueAndUpdate(ctx, entry{Info: *workload.NewInfo(seen().Obj()), inadmissibleMsg: "no quota"})
+			got := &kueue.Workload{}
+			if err := cl.Get(ctx, client.ObjectKeyFromObject(seen().Obj()), got); err != nil {
+				t.Fatalf("Getting the workload: %v", err)
+			}
+			cond := apimeta.FindStatusCondition(got.Status.Conditions, kueue.WorkloadQuotaReserved)
+			if written := cond != nil && cond.Message == "no quota"; written != tc.wantWritten {
+				t.Errorf("Unexpected condition %v, want a new message: %t", cond, tc.wantWritten)
+			}
+			if told := len(recorder.RecordedEvents) > 0; told != tc.wantWritten {
+				t.Errorf("Unexpected events %v, want some: %t", recorder.RecordedEvents, tc.wantWritten)
+			}
+		})
 	}
 }

@@ -28,6 +28,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -500,8 +501,8 @@ func withoutRetryFields(check kueue.AdmissionCheckState) kueue.AdmissionCheckSta
 // applyToVersion applies the status that update sets, as PatchAdmissionStatus
 // does, to the version that it was decided on: no write undoes a check state that
 // it has not seen. Unless strict, it goes on to a later version that differs in
-// nothing that the write would undo. If update changes w itself, w becomes the
-// version that results, as after a merge patch, so that another write can follow.
+// nothing that the write would undo. If update changes w itself, w gets the
+// resource version that results, so that another write can follow.
 func applyToVersion(ctx context.Context, c client.Client, w *kueue.Workload, clk clock.Clock, update func() (*kueue.Workload, bool, error), strict bool) error {
 	seen := w.DeepCopy()
 	updated, changed, err := update()
@@ -519,28 +520,36 @@ func applyToVersion(ctx context.Context, c client.Client, w *kueue.Workload, clk
 		return err
 	}
 
-	err = apply()
-	for backoff := retry.DefaultRetry; !strict && apierrors.IsConflict(err) && backoff.Steps > 0; {
+	refused := apply()
+	if strict || !apierrors.IsConflict(refused) {
+		return refused
+	}
+	err = wait.ExponentialBackoffWithContext(ctx, retry.DefaultRetry, func(ctx context.Context) (bool, error) {
 		latest := &kueue.Workload{}
 		if err := c.Get(ctx, client.ObjectKeyFromObject(w), latest); err != nil {
-			return err
+			return false, err
 		}
-		if latest.ResourceVersion != version {
-			if !canApplyTo(seen, latest, clk) {
-				return err
-			}
-			version = latest.ResourceVersion
-			if err = apply(); !apierrors.IsConflict(err) {
-				return err
-			}
+		if latest.ResourceVersion == version {
+			return false, nil // the cache is behind
 		}
-		clk.Sleep(backoff.Step()) // the cache is behind
+		if !canApplyTo(seen, latest, clk) {
+			return false, refused
+		}
+		version = latest.ResourceVersion
+		err := apply()
+		if apierrors.IsConflict(err) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+	if wait.Interrupted(err) {
+		return refused
 	}
 	return err
 }
 
-// canApplyTo returns true if an apply that was decided on for seen would undo
-// nothing on latest, but for what the scheduler noted about an earlier try.
+// canApplyTo returns true if latest is the workload that an apply was decided on
+// for, and the apply would undo nothing there but a note on why it has no quota.
 func canApplyTo(seen, latest *kueue.Workload, clk clock.Clock) bool {
 	applied := func(wl *kueue.Workload) kueue.WorkloadStatus {
 		status := PrepareWorkloadPatch(wl, false, clk).Status
@@ -551,8 +560,12 @@ func canApplyTo(seen, latest *kueue.Workload, clk clock.Clock) bool {
 		for i := range status.Conditions {
 			status.Conditions[i].LastTransitionTime = status.Conditions[i].LastTransitionTime.Rfc3339Copy()
 		}
+		if latest.Status.ClusterName == nil {
+			status.ClusterName = nil // the scheduler may have taken it from an old slice
+		}
 		return status
 	}
-	return IsActive(seen) == IsActive(latest) && HasQuotaReservation(seen) == HasQuotaReservation(latest) &&
+	return seen.UID == latest.UID && seen.Generation == latest.Generation && IsFinished(seen) == IsFinished(latest) &&
+		HasQuotaReservation(seen) == HasQuotaReservation(latest) &&
 		equality.Semantic.DeepEqual(applied(seen), applied(latest))
 }

@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -980,92 +981,151 @@ func TestLooseApplyAfterAnotherWrite(t *testing.T) {
 		return conditionAt(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, reason, "", 0)
 	}
 	seen := func() *utiltestingapi.WorkloadWrapper {
-		return utiltestingapi.MakeWorkload("wl", "ns").ResourceVersion("7").Condition(pending("Inadmissible")).
+		return utiltestingapi.MakeWorkload("wl", "ns").UID("uid").Generation(1).Condition(pending("Inadmissible")).
 			Condition(conditionAt(kueue.WorkloadPreempted, metav1.ConditionFalse, "QuotaReserved", "", 0.7)).
 			AdmissionChecks(checkAt("a", kueue.CheckStatePending, 0))
 	}
+	type writes []*utiltestingapi.WorkloadWrapper
 	cases := map[string]struct {
-		// latest is what the other write has made of the workload.
-		latest *utiltestingapi.WorkloadWrapper
-		strict bool
+		// seen is what the apply was decided on, if not seen().
+		seen *utiltestingapi.WorkloadWrapper
+		// writes come in between, each before another apply.
+		writes writes
 		// readsBehind is how many reads return the workload as it was.
 		readsBehind int
+		strict      bool
+		changesCopy bool
 		wantApplied bool
 		wantReads   int
 	}{
+		"no other write": {
+			wantApplied: true,
+		},
 		"the scheduler noted why it has no quota": {
-			latest:      seen().SetOrReplaceCondition(pending("Pending")).ResourceRequests(kueue.PodSetRequest{Name: "main"}),
+			writes:      writes{seen().SetOrReplaceCondition(pending("Pending")).ResourceRequests(kueue.PodSetRequest{Name: "main"})},
 			wantApplied: true,
 			wantReads:   1,
 		},
+		"as the scheduler reserves": {
+			writes:      writes{seen().SetOrReplaceCondition(pending("Pending"))},
+			changesCopy: true,
+			wantApplied: true,
+			wantReads:   1,
+		},
+		"one write after the other": {
+			writes:      writes{seen().Label("a", "b"), seen().Label("a", "c")},
+			wantApplied: true,
+			wantReads:   2,
+		},
+		"one write after the other, without end": {
+			writes:    writes{seen(), seen(), seen(), seen(), seen(), seen(), seen()},
+			wantReads: 5,
+		},
 		"the cache is behind": {
-			latest:      seen().SetOrReplaceCondition(pending("Pending")),
+			writes:      writes{seen().Label("a", "b")},
 			readsBehind: 2,
 			wantApplied: true,
 			wantReads:   3,
 		},
 		"the cache stays behind": {
-			latest:      seen().SetOrReplaceCondition(pending("Pending")),
+			writes:      writes{seen().Label("a", "b")},
 			readsBehind: 100,
 			wantReads:   5,
 		},
 		"a strict apply": {
-			latest: seen().SetOrReplaceCondition(pending("Pending")),
+			writes: writes{seen().Label("a", "b")},
 			strict: true,
 		},
 		"a label and a condition of somebody else": {
-			latest:      seen().Label("a", "b").Condition(conditionAt(kueue.WorkloadPodsReady, metav1.ConditionFalse, "", "", 0)),
+			writes:      writes{seen().Label("a", "b").Condition(conditionAt(kueue.WorkloadPodsReady, metav1.ConditionFalse, "", "", 0))},
 			wantApplied: true,
 			wantReads:   1,
 		},
+		"a check asked for a retry": {
+			writes:    writes{seen().AdmissionChecks(retryAt("a", 0, 60))},
+			wantReads: 1,
+		},
+		"a check asked for a retry, the cache is behind": {
+			writes:      writes{seen().AdmissionChecks(retryAt("a", 0, 60))},
+			readsBehind: 1,
+			wantReads:   2,
+		},
+		"a check asked for a retry, after another write": {
+			writes:    writes{seen().Label("a", "b"), seen().AdmissionChecks(retryAt("a", 0, 60))},
+			wantReads: 2,
+		},
+		"a check has another delay": {
+			writes: writes{seen().AdmissionChecks(func() kueue.AdmissionCheckState {
+				check := retryAt("a", 0, 60)
+				check.State = kueue.CheckStatePending
+				return check
+			}())},
+			wantReads: 1,
+		},
+		"a check was set back to the state that it had": {
+			writes:    writes{seen().AdmissionChecks(checkAt("a", kueue.CheckStatePending, 10))},
+			wantReads: 1,
+		},
+		"a retry of a check was counted": {
+			writes:    writes{seen().AdmissionChecks(withRetryCount(checkAt("a", kueue.CheckStatePending, 0), 1))},
+			wantReads: 1,
+		},
+		"a check was added": {
+			writes:    writes{seen().AdmissionChecks(checkAt("a", kueue.CheckStatePending, 0), checkAt("b", kueue.CheckStatePending, 0))},
+			wantReads: 1,
+		},
 		"the same with times as the API keeps them": {
-			latest:      seen().SetOrReplaceCondition(conditionAt(kueue.WorkloadPreempted, metav1.ConditionFalse, "QuotaReserved", "", 0)),
+			writes:      writes{seen().SetOrReplaceCondition(conditionAt(kueue.WorkloadPreempted, metav1.ConditionFalse, "QuotaReserved", "", 0))},
 			wantApplied: true,
 			wantReads:   1,
 		},
 		"it was preempted": {
-			latest:    seen().SetOrReplaceCondition(conditionAt(kueue.WorkloadPreempted, metav1.ConditionTrue, "InClusterQueue", "", 0)),
-			wantReads: 1,
-		},
-		"a check asked for a retry": {
-			latest:    seen().AdmissionChecks(retryAt("a", 0, 60)),
-			wantReads: 1,
-		},
-		"a check asked for a retry, the cache is behind": {
-			latest:      seen().AdmissionChecks(retryAt("a", 0, 60)),
-			readsBehind: 1,
-			wantReads:   2,
-		},
-		"a check has another delay": {
-			latest: seen().AdmissionChecks(func() kueue.AdmissionCheckState {
-				check := retryAt("a", 0, 60)
-				check.State = kueue.CheckStatePending
-				return check
-			}()),
-			wantReads: 1,
-		},
-		"a check was set back to the state that it had": {
-			latest:    seen().AdmissionChecks(checkAt("a", kueue.CheckStatePending, 10)),
-			wantReads: 1,
-		},
-		"a check was added": {
-			latest:    seen().AdmissionChecks(checkAt("a", kueue.CheckStatePending, 0), checkAt("b", kueue.CheckStatePending, 0)),
+			writes:    writes{seen().SetOrReplaceCondition(conditionAt(kueue.WorkloadPreempted, metav1.ConditionTrue, "InClusterQueue", "", 0))},
 			wantReads: 1,
 		},
 		"it waits": {
-			latest:    seen().RequeueState(nil, ptr.To(metav1.NewTime(at(60)))),
+			writes:    writes{seen().RequeueState(nil, ptr.To(metav1.NewTime(at(60))))},
 			wantReads: 1,
 		},
 		"it was taken out of the queue": {
-			latest:    seen().Condition(conditionAt(kueue.WorkloadRequeued, metav1.ConditionFalse, kueue.WorkloadEvictedByLocalQueueStopped, "", 0)),
-			wantReads: 1,
-		},
-		"it was deactivated": {
-			latest:    seen().Active(false),
+			writes:    writes{seen().Condition(conditionAt(kueue.WorkloadRequeued, metav1.ConditionFalse, kueue.WorkloadEvictedByLocalQueueStopped, "", 0))},
 			wantReads: 1,
 		},
 		"it has quota": {
-			latest:    seen().SetOrReplaceCondition(conditionAt(kueue.WorkloadQuotaReserved, metav1.ConditionTrue, "QuotaReserved", "", 0)),
+			writes:    writes{seen().SetOrReplaceCondition(conditionAt(kueue.WorkloadQuotaReserved, metav1.ConditionTrue, "QuotaReserved", "", 0))},
+			wantReads: 1,
+		},
+		"it has quota elsewhere": {
+			seen:      seen().Admission(utiltestingapi.MakeAdmission("cq").Obj()),
+			writes:    writes{seen().Admission(utiltestingapi.MakeAdmission("other").Obj())},
+			wantReads: 1,
+		},
+		"a node of it is healthy again": {
+			seen:      seen().UnhealthyNodes("node"),
+			writes:    writes{seen()},
+			wantReads: 1,
+		},
+		"the cluster of the slice that it replaces": {
+			seen:        seen().ClusterName("worker"),
+			writes:      writes{seen().Label("a", "b")},
+			wantApplied: true,
+			wantReads:   1,
+		},
+		"another cluster": {
+			seen:      seen().ClusterName("worker"),
+			writes:    writes{seen().ClusterName("other")},
+			wantReads: 1,
+		},
+		"its spec has changed": {
+			writes:    writes{seen().Generation(2)},
+			wantReads: 1,
+		},
+		"it has finished": {
+			writes:    writes{seen().Finished()},
+			wantReads: 1,
+		},
+		"it is another one with the same name": {
+			writes:    writes{seen().UID("other")},
 			wantReads: 1,
 		},
 	}
@@ -1073,41 +1133,77 @@ func TestLooseApplyAfterAnotherWrite(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
 			ctx, _ := utiltesting.ContextWithLog(t)
-			latest := tc.latest.ResourceVersion("8").Obj()
-			applies, reads := 0, 0
+			if tc.seen == nil {
+				tc.seen = seen()
+			}
+			first := tc.seen.ResourceVersion("10").Obj()
+			current, version, applies, reads := first, 10, 0, 0
 			cl := utiltesting.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
 				Get: func(_ context.Context, _ client.WithWatch, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
 					if reads++; reads <= tc.readsBehind {
-						seen().Obj().DeepCopyInto(obj.(*kueue.Workload))
+						first.DeepCopyInto(obj.(*kueue.Workload))
 					} else {
-						latest.DeepCopyInto(obj.(*kueue.Workload))
+						current.DeepCopyInto(obj.(*kueue.Workload))
 					}
 					return nil
 				},
 				SubResourcePatch: func(_ context.Context, _ client.Client, _ string, obj client.Object, _ client.Patch, _ ...client.SubResourcePatchOption) error {
-					applies++
-					if obj.GetResourceVersion() != latest.ResourceVersion {
+					if applies++; applies <= len(tc.writes) {
+						version++
+						current = tc.writes[applies-1].ResourceVersion(strconv.Itoa(version)).Obj()
+					}
+					if obj.GetResourceVersion() != current.ResourceVersion {
 						return apierrors.NewConflict(kueue.Resource("workloads"), obj.GetName(), errors.New("the object has been modified"))
 					}
-					obj.SetResourceVersion("9")
+					obj.SetResourceVersion("99")
 					return nil
 				},
 			}).Build()
-			wl := seen().Obj()
-			err := PatchAdmissionStatus(ctx, cl, wl, testingclock.NewFakeClock(at(0)), func() (*kueue.Workload, bool, error) {
-				return wl, UnsetQuotaReservationWithCondition(wl, "Waiting", "", at(0)), nil
-			}, func(o *PatchAdmissionStatusOptions) { o.StrictApply = tc.strict })
-			wantVersion, wantApplies := "7", 1
-			if tc.wantApplied {
-				wantVersion, wantApplies = "9", 2
+			wl := first.DeepCopy()
+			updated := wl
+			if tc.changesCopy {
+				updated = wl.DeepCopy()
 			}
+			err := PatchAdmissionStatus(ctx, cl, wl, testingclock.NewFakeClock(at(0)), func() (*kueue.Workload, bool, error) {
+				return updated, UnsetQuotaReservationWithCondition(updated, "Waiting", "", at(0)), nil
+			}, func(o *PatchAdmissionStatusOptions) { o.StrictApply = tc.strict })
 			if tc.wantApplied && err != nil || !tc.wantApplied && !apierrors.IsConflict(err) {
 				t.Errorf("Unexpected error: %v", err)
 			}
-			if wl.ResourceVersion != wantVersion || applies != wantApplies || reads != tc.wantReads {
-				t.Errorf("Unexpected version %s after %d applies and %d reads, want %s, %d, %d",
-					wl.ResourceVersion, applies, reads, wantVersion, wantApplies, tc.wantReads)
+			wantVersion := "10"
+			if tc.wantApplied && !tc.changesCopy {
+				wantVersion = "99"
+			}
+			if wl.ResourceVersion != wantVersion || updated.ResourceVersion != wantVersion {
+				t.Errorf("Unexpected resource versions %s and %s, want %s", wl.ResourceVersion, updated.ResourceVersion, wantVersion)
+			}
+			wantApplies := 1
+			switch {
+			case tc.wantApplied:
+				wantApplies += len(tc.writes)
+			case tc.readsBehind == 0 && !tc.strict:
+				wantApplies = min(len(tc.writes), 6)
+			}
+			if applies != wantApplies || reads != tc.wantReads {
+				t.Errorf("Unexpected %d applies and %d reads, want %d and %d", applies, reads, wantApplies, tc.wantReads)
 			}
 		})
+	}
+}
+
+func TestLooseApplyToDeletedWorkload(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	ctx, _ := utiltesting.ContextWithLog(t)
+	cl := utiltesting.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+		SubResourcePatch: func(_ context.Context, _ client.Client, _ string, obj client.Object, _ client.Patch, _ ...client.SubResourcePatchOption) error {
+			return apierrors.NewConflict(kueue.Resource("workloads"), obj.GetName(), errors.New("the object has been modified"))
+		},
+	}).Build()
+	wl := utiltestingapi.MakeWorkload("wl", "ns").Obj()
+	err := PatchAdmissionStatus(ctx, cl, wl, testingclock.NewFakeClock(at(0)), func() (*kueue.Workload, bool, error) {
+		return wl, true, nil
+	}, WithLooseOnApply())
+	if !apierrors.IsNotFound(err) {
+		t.Errorf("Unexpected error: %v, want that it is not found", err)
 	}
 }

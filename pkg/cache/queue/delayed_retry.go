@@ -39,6 +39,12 @@ func (c *ClusterQueue) keepWaiting(wInfo *workload.Info) bool {
 	return true
 }
 
+// leftQueue returns true if the workload was deactivated, or has finished, while
+// the scheduler was to reserve quota for it, which was refused for that reason.
+func leftQueue(wl *kueue.Workload) bool {
+	return features.Enabled(features.ACRequeueAfter) && !workload.IsAdmissible(wl)
+}
+
 // RetryWaits tells of the workloads that wait for the retry of their admission
 // checks: of all ClusterQueues with the gate on, with it off of those that have
 // workloads that were left waiting.

@@ -148,6 +148,35 @@ func TestPushOrUpdateTakesOutOfTheHeap(t *testing.T) {
 	}
 }
 
+// A workload that is deactivated while the scheduler tries to reserve quota for it
+// must not come back into the queue.
+func TestRequeueDeactivatedWorkload(t *testing.T) {
+	for _, gate := range []bool{false, true} {
+		for _, active := range []bool{false, true} {
+			t.Run(fmt.Sprintf("gate %t, active %t", gate, active), func(t *testing.T) {
+				features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, gate)
+				ctx, _ := utiltesting.ContextWithLog(t)
+				wl := utiltestingapi.MakeWorkload("wl", defaultNamespace).Queue("lq")
+				cl := utiltesting.NewFakeClient(utiltesting.MakeNamespace(defaultNamespace))
+				manager := NewManager(cl, nil)
+				if err := manager.AddClusterQueue(ctx, utiltestingapi.MakeClusterQueue("cq").Obj()); err != nil {
+					t.Fatalf("Failed adding ClusterQueue: %v", err)
+				}
+				if err := manager.AddLocalQueue(ctx, utiltestingapi.MakeLocalQueue("lq", defaultNamespace).ClusterQueue("cq").Obj()); err != nil {
+					t.Fatalf("Failed adding LocalQueue: %v", err)
+				}
+				if err := cl.Create(ctx, wl.Clone().Active(active).Obj()); err != nil {
+					t.Fatalf("Failed creating workload: %v", err)
+				}
+				requeued := manager.RequeueWorkload(ctx, workload.NewInfo(wl.Obj()), RequeueReasonFailedAfterNomination)
+				if want := active || !gate; requeued != want {
+					t.Errorf("Unexpected result %t, want %t", requeued, want)
+				}
+			})
+		}
+	}
+}
+
 // activeStatusChecker says whether all ClusterQueues are active.
 type activeStatusChecker struct{ atomic.Bool }
 

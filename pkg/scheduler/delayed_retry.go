@@ -1,0 +1,75 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package scheduler
+
+import (
+	"context"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/workload"
+)
+
+// With the gate on, the scheduler's write is refused if the workload is not the
+// one that it has seen. In a second pass that one holds quota already.
+
+// refreshReserved returns the latest version of a workload that held quota when it
+// was seen, so that another second pass does not fail for the same reason.
+func (s *Scheduler) refreshReserved(ctx context.Context, wl *kueue.Workload) *kueue.Workload {
+	if !features.Enabled(features.ACRequeueAfter) || !workload.HasQuotaReservation(wl) {
+		return wl
+	}
+	if latest := s.latest(ctx, wl); latest != nil {
+		return latest
+	}
+	return wl
+}
+
+// restoreReserved puts a workload that held quota when it was seen, and still does,
+// back into the cache, which has just forgotten it.
+func (s *Scheduler) restoreReserved(ctx context.Context, wl *kueue.Workload) {
+	if !features.Enabled(features.ACRequeueAfter) || !workload.HasQuotaReservation(wl) {
+		return
+	}
+	log := ctrl.LoggerFrom(ctx)
+	latest := s.latest(ctx, wl)
+	if !holdsQuota(latest) {
+		return
+	}
+	s.cache.AddOrUpdateWorkload(log, latest)
+	// The event of a release may have come before.
+	if !holdsQuota(s.latest(ctx, wl)) {
+		_ = s.cache.DeleteWorkload(log, latest)
+	}
+}
+
+// latest returns nil if the workload is deleted.
+func (s *Scheduler) latest(ctx context.Context, wl *kueue.Workload) *kueue.Workload {
+	latest := &kueue.Workload{}
+	// The client is cached: the only error is NotFound.
+	if err := s.client.Get(ctx, client.ObjectKeyFromObject(wl), latest); err != nil {
+		return nil
+	}
+	return latest
+}
+
+func holdsQuota(wl *kueue.Workload) bool {
+	return wl != nil && workload.HasQuotaReservation(wl) && workload.IsActive(wl) && !workload.IsFinished(wl)
+}
