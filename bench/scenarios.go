@@ -267,9 +267,6 @@ func (s *series) times(r *result.Result) {
 	r.Held = s.samples(func(w *workload) (time.Duration, bool) {
 		return w.freed.Sub(w.sent), !w.freed.IsZero() && !w.sent.IsZero()
 	})
-	if !s.delays {
-		return
-	}
 	r.Requeued = s.samples(func(w *workload) (time.Duration, bool) { return w.back.Sub(w.deadline), !w.back.IsZero() })
 	r.Reserved = s.samples(func(w *workload) (time.Duration, bool) { return w.again.Sub(w.deadline), retried(w) })
 }
@@ -344,7 +341,7 @@ func (s *series) busy(ctx context.Context, last bool) error {
 	keep := *s
 	keep.done = func(r result.Result) error { measured = r; return nil }
 	before := s.sum().early
-	err := keep.measure(ctx, result.Busy, func(r *result.Result) error {
+	err := keep.measure(ctx, result.Busy, func(*result.Result) error {
 		end := time.Now().Add(busyFor)
 		s.play(s.namespace, func(_ *workload, _ string, now time.Time) *answer {
 			if now.After(end) {
@@ -352,9 +349,7 @@ func (s *series) busy(ctx context.Context, last bool) error {
 			}
 			return &answer{state: "Retry", from: now, delay: busyDelay}
 		})
-		err := sleepUntil(ctx, end)
-		s.times(r)
-		return err
+		return sleepUntil(ctx, end)
 	})
 	if err != nil {
 		return err

@@ -66,9 +66,9 @@ func rows(calls []row) []row {
 			{"live heap of the manager at the end, MiB", func(r result.Result) float64 { return positive(float64(r.Heap) / (1 << 20)) }, true},
 			{"… with the same workloads pending, MiB", func(r result.Result) float64 { return positive(float64(r.HeapPending) / (1 << 20)) }, true},
 		},
-		percentiles("deadline to `Requeued=True`", withDelay(requeued)),
-		percentiles("deadline to the reservation", withDelay(reserved)),
-		percentiles("`Retry` to free quota", held),
+		percentiles("deadline to `Requeued=True`", ofOneDelay(requeued)),
+		percentiles("deadline to the reservation", ofOneDelay(reserved)),
+		percentiles("`Retry` to free quota", ofOneDelay(held)),
 		percentiles("unrelated job, during the burst", unrelated),
 		percentiles("unrelated job, before it", unrelatedIdle),
 		[]row{
@@ -117,10 +117,10 @@ func hasNoDelay(r result.Result) bool {
 	return r.Scenario == result.Busy && (r.Build == result.GateOff || r.Build == result.Base)
 }
 
-// withDelay leaves out what has no deadline to count from.
-func withDelay(of times) times {
+// ofOneDelay leaves out the busy check, which asks for one delay after the other.
+func ofOneDelay(of times) times {
 	return func(r result.Result) *result.Distribution {
-		if hasNoDelay(r) {
+		if r.Scenario == result.Busy {
 			return nil
 		}
 		return of(r)
