@@ -87,8 +87,9 @@ type Options struct {
 	// Decide is called for each workload that asks for the check (see Asks).
 	Decide Func
 	// WhileWaiting, if set, is called for each workload that waits for a retry that
-	// the check has asked for (see WaitsFor), when a Source or the AdmissionCheck
-	// changes and at the start of the controller. Another delay moves the deadline.
+	// the check has asked for (see WaitsFor), or is to be evicted for it, when a
+	// Source or the AdmissionCheck changes and at the start of the controller.
+	// Another delay moves the deadline.
 	// Pending and Ready withdraw the request: the workload is requeued, and Decide
 	// called when it has quota again. It may be the same function as Decide if that
 	// asks for the same delay, or with RetryAt for the same time, when nothing has
@@ -280,7 +281,8 @@ func (c *controller) functionFor(wl *kueue.Workload, check kueue.AdmissionCheckR
 	switch {
 	case Asks(wl, check):
 		return c.Decide
-	case WaitsFor(wl, check):
+	// Also before its eviction is seen: what changes until then must not be missed.
+	case WaitsFor(wl, check) || holdsQuota(wl) && isInState(wl, check, kueue.CheckStateRetry):
 		return c.WhileWaiting
 	default:
 		return nil

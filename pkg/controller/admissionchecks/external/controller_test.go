@@ -69,6 +69,11 @@ func waitingWorkload(name string, check kueue.AdmissionCheckReference) *utiltest
 	return utiltestingapi.MakeWorkload(name, "ns").UID("uid").Evicted().AdmissionChecks(checkState(check, kueue.CheckStateRetry))
 }
 
+// refusedWorkload has a check that asks for a retry, and is not evicted yet.
+func refusedWorkload(name string, check kueue.AdmissionCheckReference) *utiltestingapi.WorkloadWrapper {
+	return askingWorkload(name).AdmissionChecks(checkState(check, kueue.CheckStateRetry))
+}
+
 // newTestController returns a controller on a fake client that counts the writes
 // of workloads by field manager.
 func newTestController(opts Options, objs ...client.Object) (*controller, map[string]int) {
@@ -244,6 +249,25 @@ func TestReconcileWorkload(t *testing.T) {
 			}),
 			wantWrites: map[string]int{"example.com/budget/budget": 1},
 		},
+		"to be evicted": {
+			wl:         refusedWorkload("wl", "budget").Obj(),
+			checks:     []client.Object{budget},
+			opts:       Options{Poll: time.Minute},
+			verdict:    Ready("paid"),
+			wantStates: states(checkState("budget", kueue.CheckStateRetry)),
+		},
+		"to be evicted, and would be ready now": {
+			wl:     refusedWorkload("wl", "budget").Obj(),
+			checks: []client.Object{budget},
+			opts: Options{WhileWaiting: func(context.Context, *kueue.Workload, Check) (Verdict, error) {
+				return Ready("paid"), nil
+			}},
+			wantCalls: []string{"WhileWaiting budget"},
+			wantStates: states(kueue.AdmissionCheckState{
+				Name: "budget", State: kueue.CheckStatePending, Message: "paid", LastTransitionTime: metav1.NewTime(testNow.Local()), RetryCount: ptr.To[int32](2),
+			}),
+			wantWrites: map[string]int{"example.com/budget/budget": 1},
+		},
 		"waiting, with a function for it": {
 			wl:     waitingWorkload("wl", "budget").Obj(),
 			checks: []client.Object{budget},
@@ -403,6 +427,7 @@ func TestMapping(t *testing.T) {
 		askingWorkload("asks-another", "other").Obj(),
 		utiltestingapi.MakeWorkload("in-queue", "ns").AdmissionChecks(checkState("budget", kueue.CheckStatePending)).Obj(),
 		waitingWorkload("waits", "budget").Obj(),
+		refusedWorkload("refused", "budget").Obj(),
 	}
 	noVerdict := func(context.Context, *kueue.Workload, Check) (Verdict, error) { return Verdict{}, nil }
 	onlyAsks := Source{Concerns: func(obj client.Object, wl *kueue.Workload) bool {
@@ -427,8 +452,8 @@ func TestMapping(t *testing.T) {
 		},
 		"with a function for those that wait": {
 			opts:                Options{Decide: noVerdict, WhileWaiting: noVerdict},
-			wantOfCheck:         "asks waits",
-			wantOfSource:        "asks asks-another waits",
+			wantOfCheck:         "asks refused waits",
+			wantOfSource:        "asks asks-another refused waits",
 			wantOfLimitedSource: "asks",
 		},
 	} {
