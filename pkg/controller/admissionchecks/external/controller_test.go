@@ -104,6 +104,10 @@ func TestReconcileWorkload(t *testing.T) {
 		return kueue.AdmissionCheckState{Name: name, State: kueue.CheckStateReady, Message: "paid", LastTransitionTime: metav1.NewTime(testNow.Local()), RetryCount: ptr.To[int32](2)}
 	}
 
+	readyWhileWaiting := func(context.Context, *kueue.Workload, Check) (Verdict, error) { return Ready("paid"), nil }
+	withdrawn := kueue.AdmissionCheckState{
+		Name: "budget", State: kueue.CheckStatePending, Message: "paid", LastTransitionTime: metav1.NewTime(testNow.Local()), RetryCount: ptr.To[int32](2),
+	}
 	cases := map[string]struct {
 		wl      *kueue.Workload
 		checks  []client.Object
@@ -238,15 +242,11 @@ func TestReconcileWorkload(t *testing.T) {
 			wantStates: states(checkState("budget", kueue.CheckStateRetry)),
 		},
 		"waiting, and would be ready now": {
-			wl:     waitingWorkload("wl", "budget").Obj(),
-			checks: []client.Object{budget},
-			opts: Options{WhileWaiting: func(context.Context, *kueue.Workload, Check) (Verdict, error) {
-				return Ready("paid"), nil
-			}},
-			wantCalls: []string{"WhileWaiting budget"},
-			wantStates: states(kueue.AdmissionCheckState{
-				Name: "budget", State: kueue.CheckStatePending, Message: "paid", LastTransitionTime: metav1.NewTime(testNow.Local()), RetryCount: ptr.To[int32](2),
-			}),
+			wl:         waitingWorkload("wl", "budget").Obj(),
+			checks:     []client.Object{budget},
+			opts:       Options{WhileWaiting: readyWhileWaiting},
+			wantCalls:  []string{"WhileWaiting budget"},
+			wantStates: states(withdrawn),
 			wantWrites: map[string]int{"example.com/budget/budget": 1},
 		},
 		"to be evicted": {
@@ -257,15 +257,11 @@ func TestReconcileWorkload(t *testing.T) {
 			wantStates: states(checkState("budget", kueue.CheckStateRetry)),
 		},
 		"to be evicted, and would be ready now": {
-			wl:     refusedWorkload("wl", "budget").Obj(),
-			checks: []client.Object{budget},
-			opts: Options{WhileWaiting: func(context.Context, *kueue.Workload, Check) (Verdict, error) {
-				return Ready("paid"), nil
-			}},
-			wantCalls: []string{"WhileWaiting budget"},
-			wantStates: states(kueue.AdmissionCheckState{
-				Name: "budget", State: kueue.CheckStatePending, Message: "paid", LastTransitionTime: metav1.NewTime(testNow.Local()), RetryCount: ptr.To[int32](2),
-			}),
+			wl:         refusedWorkload("wl", "budget").Obj(),
+			checks:     []client.Object{budget},
+			opts:       Options{WhileWaiting: readyWhileWaiting},
+			wantCalls:  []string{"WhileWaiting budget"},
+			wantStates: states(withdrawn),
 			wantWrites: map[string]int{"example.com/budget/budget": 1},
 		},
 		"waiting, with a function for it": {
