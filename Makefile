@@ -14,6 +14,8 @@ TREE_DIR = $(abspath $(TREE))
 # The same flags everywhere, so that every build and test shares Go's cache.
 export GOFLAGS := -trimpath -buildvcs=false
 export GOWORK := off
+# Without cgo, but for the race detector: nothing needs a C compiler.
+export CGO_ENABLED := 0
 
 # Raise RELEASE with each release on the same base. Only a commit that has the
 # tag $(RELEASE_VERSION) has that version; another one has the commit behind it.
@@ -110,12 +112,12 @@ fresh-tree: $(if $(AS_IS),need-tools,tree)
 .PHONY: build
 build: fresh-tree ## Build build/bin/manager from the patched tree.
 	$(call say,building build/bin/manager $(VERSION) (about 4 minutes when nothing is cached))
-	@cd $(TREE_DIR) && CGO_ENABLED=0 go build -ldflags "$(MANAGER_LDFLAGS)" -o $(BIN)/manager ./cmd/kueue
+	@cd $(TREE_DIR) && go build -ldflags "$(MANAGER_LDFLAGS)" -o $(BIN)/manager ./cmd/kueue
 
 .PHONY: examples
 examples: fresh-tree ## Build the three check controllers of examples/ into build/bin.
 	$(call say,building build/bin/budget$(comma) capacity$(comma) health and cluster)
-	@cd examples && CGO_ENABLED=0 go build -o $(BIN)/ ./budget ./capacity ./health ./cluster
+	@cd examples && go build -o $(BIN)/ ./budget ./capacity ./health ./cluster
 
 .PHONY: envtest
 envtest: need-tools $(BIN)/etcd $(BIN)/kube-apiserver ## Build build/bin/etcd and build/bin/kube-apiserver from Go modules.
@@ -123,20 +125,19 @@ envtest: need-tools $(BIN)/etcd $(BIN)/kube-apiserver ## Build build/bin/etcd an
 .PHONY: kubectl
 kubectl: need-tools $(BIN)/kubectl ## Build build/bin/kubectl from Go modules, for the commands of the documentation.
 
-# Without cgo, as the node image needs it, so that both share Go's cache.
 $(BIN)/etcd: tools/etcd/go.mod tools/etcd/go.sum
 	$(call say,building build/bin/etcd (about half a minute when nothing is cached))
-	@cd tools/etcd && CGO_ENABLED=0 go build -o $@ go.etcd.io/etcd/server/v3
+	@cd tools/etcd && go build -o $@ go.etcd.io/etcd/server/v3
 	@touch $@
 
 $(BIN)/kube-apiserver: tools/kube-apiserver/go.mod tools/kube-apiserver/go.sum
 	$(call say,building build/bin/kube-apiserver $(KUBE_VERSION) (about 4 minutes when nothing is cached))
-	@cd tools/kube-apiserver && CGO_ENABLED=0 go build -ldflags "$(KUBE_LDFLAGS)" -o $@ k8s.io/kubernetes/cmd/kube-apiserver
+	@cd tools/kube-apiserver && go build -ldflags "$(KUBE_LDFLAGS)" -o $@ k8s.io/kubernetes/cmd/kube-apiserver
 	@touch $@
 
 $(BIN)/kubectl: tools/kube-apiserver/go.mod tools/kube-apiserver/go.sum
 	$(call say,building build/bin/kubectl $(KUBE_VERSION) (about 2 minutes when nothing is cached))
-	@cd tools/kube-apiserver && CGO_ENABLED=0 go build -ldflags "$(KUBE_LDFLAGS)" -o $@ k8s.io/kubernetes/cmd/kubectl
+	@cd tools/kube-apiserver && go build -ldflags "$(KUBE_LDFLAGS)" -o $@ k8s.io/kubernetes/cmd/kubectl
 	@touch $@
 
 ##@ Testing
@@ -336,14 +337,14 @@ $(BENCH_DIR)/versions/%/manager:
 	$(call say,building the manager of plain Kueue $* (about 4 minutes when nothing is cached))
 	@cd $(dir $<) && go mod download sigs.k8s.io/kueue && source=$$(go list -m -f '{{.Dir}}' sigs.k8s.io/kueue) && \
 	mkdir -p $(@D) && ln -sfn $$source $(@D)/source && \
-	cd $$source && CGO_ENABLED=0 go build -ldflags "-s -w" -o $@ ./cmd/kueue
+	cd $$source && go build -ldflags "-s -w" -o $@ ./cmd/kueue
 	@touch $@
 
 .PHONY: bench-scheduler
 bench-scheduler: fresh-tree envtest ## Run upstream's benchmark of the scheduler with the gate off and on in turn (BENCH_ROUNDS=3; a minute and a half each).
 	$(call say,building upstream's benchmark of the scheduler with the gate off and on)
 	@tools/gate-on.sh $(TREE) $(GATE_ON_DIR)
-	@export CGO_ENABLED=0; cd $(TREE_DIR) && go build -o $(BIN)/scheduler-runner ./test/performance/scheduler/runner && \
+	@cd $(TREE_DIR) && go build -o $(BIN)/scheduler-runner ./test/performance/scheduler/runner && \
 	go build -o $(BIN)/minimalkueue-off ./test/performance/scheduler/minimalkueue && \
 	go build -overlay $(GATE_ON_DIR)/overlay.json -o $(BIN)/minimalkueue-on ./test/performance/scheduler/minimalkueue && \
 	cd $(PROJECT)/bench && go build -o $(BIN)/bench-scheduler ./scheduler
@@ -383,7 +384,7 @@ release-tool: need-tools
 image: fresh-tree release-tool ## Write the image to build/dist, for docker, containerd and kind, and its SBOM (IMAGE, ARCHITECTURES="amd64 arm64").
 	$(call say,building the manager $(VERSION) for $(ARCHITECTURES) (minutes for each when nothing is cached))
 	@cd $(TREE_DIR) && for architecture in $(ARCHITECTURES); do \
-		CGO_ENABLED=0 GOOS=linux GOARCH=$$architecture go build -ldflags "$(MANAGER_LDFLAGS)" -o $(abspath $(MANAGERS))/linux-$$architecture/manager ./cmd/kueue; \
+		GOOS=linux GOARCH=$$architecture go build -ldflags "$(MANAGER_LDFLAGS)" -o $(abspath $(MANAGERS))/linux-$$architecture/manager ./cmd/kueue; \
 	done
 	@$(RELEASE_TOOL) image
 
@@ -469,7 +470,7 @@ e2e-cluster: $(if $(E2E_KUBECONFIG),need-pullable,need-docker example-images) im
 example-images: fresh-tree release-tool ## Write images of the example controllers to build/e2e/examples, and their manifests with these images.
 	$(call say,building the images of $(E2E_EXAMPLE_NAMES))
 	@mkdir -p $(E2E_DIR)/examples
-	@cd examples && CGO_ENABLED=0 GOOS=linux go build -ldflags "-s -w" -o $(E2E_DIR)/examples/ $(addprefix ./,$(E2E_EXAMPLE_NAMES))
+	@cd examples && GOOS=linux go build -ldflags "-s -w" -o $(E2E_DIR)/examples/ $(addprefix ./,$(E2E_EXAMPLE_NAMES))
 	@$(RELEASE_TOOL) program-images $(addprefix --program $(E2E_DIR)/examples/,$(E2E_EXAMPLE_NAMES)) --archive $(E2E_DIR)/examples/images.tar
 	@for example in $(E2E_EXAMPLE_NAMES); do \
 		sed "s|image: $$example:latest|image: localhost/$$example:$(VERSION)|" examples/$$example/manifests.yaml >$(E2E_DIR)/examples/$$example.yaml; \
@@ -497,7 +498,7 @@ e2e-cluster-delete: need-tools need-docker $(BIN)/kind ## Delete the kind cluste
 .PHONY: e2e-node-image
 e2e-node-image: need-tools need-docker need-debootstrap $(BIN)/kind ## Build a node image for kind where no registry is in reach: Debian packages and Go modules (Docker, debootstrap, root).
 	$(call say,building Kubernetes$(comma) etcd$(comma) coredns$(comma) pause and agnhost (about 8 minutes when nothing is cached))
-	@export CGO_ENABLED=0; cd tools/kind-node && \
+	@cd tools/kind-node && \
 	go build -ldflags "$(KUBE_LDFLAGS)" -o $(E2E_DIR)/bin/kube ./kube && \
 	go build -ldflags "-s -w" -o $(E2E_DIR)/bin/ ./pause k8s.io/kubernetes/test/images/agnhost && \
 	(cd coredns && go build -ldflags "-s -w" -o $(E2E_DIR)/bin/coredns .) && \
@@ -507,7 +508,7 @@ e2e-node-image: need-tools need-docker need-debootstrap $(BIN)/kind ## Build a n
 
 $(BIN)/kind: tools/kind-node/go.mod tools/kind-node/go.sum
 	$(call say,building build/bin/kind)
-	@cd tools/kind-node && CGO_ENABLED=0 go build -o $@ sigs.k8s.io/kind
+	@cd tools/kind-node && go build -o $@ sigs.k8s.io/kind
 	@touch $@
 
 .PHONY: clean
