@@ -152,7 +152,7 @@ test: verify lint test-unit test-simulation test-examples test-conformance test-
 .PHONY: lint
 lint: fresh-tree $(BIN)/staticcheck ## Check format, go vet and staticcheck: our modules, the overlay, the touched packages.
 	$(call say,gofmt)
-	@unformatted=$$(gofmt -l $(wildcard apis pkg test tools bench conformance controlplane demo docs examples)); \
+	@unformatted=$$($$(go env GOROOT)/bin/gofmt -l $(wildcard apis pkg test tools bench conformance controlplane demo docs examples)); \
 	if [ -n "$$unformatted" ]; then echo "error: not formatted (run gofmt -w, in the tree for overlay files):" >&2; echo "$$unformatted" >&2; exit 1; fi
 	@for module in $(OUR_MODULES); do \
 		echo "==> go vet and staticcheck in $$module"; \
