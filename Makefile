@@ -123,7 +123,10 @@ examples: fresh-tree ## Build the three check controllers of examples/ into buil
 envtest: need-tools $(BIN)/etcd $(BIN)/kube-apiserver ## Build build/bin/etcd and build/bin/kube-apiserver from Go modules.
 
 .PHONY: kubectl
-kubectl: need-tools $(BIN)/kubectl ## Build build/bin/kubectl from Go modules, for the commands of the documentation.
+kubectl: need-tools $(BIN)/kubectl ## Build build/bin/kubectl from Go modules.
+
+.PHONY: docs-tools
+docs-tools: kubectl $(BIN)/jq $(BIN)/promtool ## Build build/bin/kubectl, jq and promtool from Go modules, for the commands of the documentation.
 
 $(BIN)/etcd: tools/etcd/go.mod tools/etcd/go.sum
 	$(call say,building build/bin/etcd (about half a minute when nothing is cached))
@@ -138,6 +141,17 @@ $(BIN)/kube-apiserver: tools/kube-apiserver/go.mod tools/kube-apiserver/go.sum
 $(BIN)/kubectl: tools/kube-apiserver/go.mod tools/kube-apiserver/go.sum
 	$(call say,building build/bin/kubectl $(KUBE_VERSION) (about 2 minutes when nothing is cached))
 	@cd tools/kube-apiserver && go build -ldflags "$(KUBE_LDFLAGS)" -o $@ k8s.io/kubernetes/cmd/kubectl
+	@touch $@
+
+$(BIN)/jq: tools/jq/go.mod tools/jq/go.sum
+	$(call say,building build/bin/jq)
+	@cd tools/jq && go build -o $@ github.com/itchyny/gojq/cmd/gojq
+	@touch $@
+
+# Without the service discoveries, which would have the SDKs of all clouds compiled.
+$(BIN)/promtool: tools/promtool/go.mod tools/promtool/go.sum
+	$(call say,building build/bin/promtool (about 3 minutes when nothing is cached))
+	@cd tools/promtool && go build -tags remove_all_sd -ldflags "-s -w" -o $@ github.com/prometheus/prometheus/cmd/promtool
 	@touch $@
 
 ##@ Testing
@@ -182,16 +196,14 @@ test-unit: fresh-tree ## Run upstream's and our unit tests of the touched packag
 	done
 
 .PHONY: test-observability
-test-observability: fresh-tree ## Check the alerting rules and the dashboard of docs/observability with promtool.
-	@command -v promtool >/dev/null || { echo "error: promtool is not installed: apt-get install --no-install-recommends prometheus" >&2; exit 1; }
+test-observability: fresh-tree $(BIN)/promtool ## Check the alerting rules and the dashboard of docs/observability with promtool.
 	$(call say,alerting rules and dashboard)
-	@promtool check rules docs/observability/rules.yaml
-	@promtool test rules docs/observability/rules_test.yaml
+	@$(BIN)/promtool check rules docs/observability/rules.yaml
+	@$(BIN)/promtool test rules docs/observability/rules_test.yaml
 	@cd docs && go test ./observability
 
 .PHONY: test-docs
-test-docs: build envtest kubectl ## Run every command and manifest of docs/ against a real API server and the patched manager.
-	@for tool in jq promtool; do command -v $$tool >/dev/null || { echo "error: $$tool is not installed, and a page of docs/ uses it: apt-get install --no-install-recommends jq prometheus" >&2; exit 1; }; done
+test-docs: build envtest docs-tools ## Run every command and manifest of docs/ against a real API server and the patched manager.
 	$(call say,the commands and manifests of the documentation)
 	@cd docs && go test -count=1 -v -parallel 4 -timeout 20m ./test
 

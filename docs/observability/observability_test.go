@@ -19,6 +19,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+const promtool = "../../build/bin/promtool"
+
 // ours is the prefix of the metrics that this project adds to Kueue's.
 const ours = "kueue_admission_check_retr"
 
@@ -108,7 +110,7 @@ func TestDashboardQueries(t *testing.T) {
 	if err := os.WriteFile(file, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("promtool", "check", "rules", file).CombinedOutput(); err != nil {
+	if out, err := exec.Command(promtool, "check", "rules", file).CombinedOutput(); err != nil {
 		t.Errorf("promtool check rules: %v\n%s\n%s", err, out, content)
 	}
 }

@@ -21,8 +21,10 @@ const (
 // of a kubeconfig. All ends with the test.
 func startControlPlane(t *testing.T) string {
 	t.Helper()
-	if _, err := os.Stat(filepath.Join(binDir, "kubectl")); err != nil {
-		t.Fatalf("%v: run `make kubectl`", err)
+	for _, tool := range []string{"kubectl", "jq", "promtool"} {
+		if _, err := os.Stat(filepath.Join(binDir, tool)); err != nil {
+			t.Fatalf("%v: run `make docs-tools`", err)
+		}
 	}
 	log.SetLogger(logr.Discard())
 	out := t.TempDir()
