@@ -158,7 +158,7 @@ $(BIN)/promtool: tools/promtool/go.mod tools/promtool/go.sum
 
 # Directories of ours that are Go modules with code of their own. tools/kind-node
 # is left out: its few lines would have all of Kubernetes compiled.
-OUR_MODULES = . $(patsubst %/go.mod,%,$(wildcard bench/go.mod conformance/go.mod controlplane/go.mod demo/go.mod docs/go.mod simulation/go.mod tools/release/go.mod examples/go.mod examples/*/go.mod))
+OUR_MODULES = . $(patsubst %/go.mod,%,$(wildcard bench/go.mod conformance/go.mod controlplane/go.mod demo/go.mod docs/go.mod simulation/go.mod tools/lint/go.mod tools/release/go.mod examples/go.mod examples/*/go.mod))
 
 .PHONY: test
 test: verify lint test-unit test-simulation test-examples test-conformance test-observability test-docs ## Run verify, lint, all unit tests, the simulation, the examples, the conformance test, the alerts and the documentation.

@@ -1,0 +1,7 @@
+package workload
+
+import kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+
+func ours(check kueue.AdmissionCheckState) bool {
+	return check.Message == "text" // want "it is compared"
+}

@@ -1,0 +1,3 @@
+package v1beta1
+
+type AdmissionCheckState struct{ Name, State, Message string }
