@@ -27,23 +27,15 @@ import (
 	"sigs.k8s.io/kueue/pkg/workload"
 )
 
-// With the gate on, the scheduler's write is refused if the workload is not the
-// one that it has seen. In a second pass that one holds quota already.
-
-// refreshReserved returns the latest version of a workload that held quota when it
-// was seen, so that another second pass does not fail for the same reason.
-func (s *Scheduler) refreshReserved(ctx context.Context, wl *kueue.Workload) *kueue.Workload {
-	if !features.Enabled(features.ACRequeueAfter) || !workload.HasQuotaReservation(wl) {
-		return wl
-	}
-	if latest := s.latest(ctx, wl); latest != nil {
-		return latest
-	}
-	return wl
+// waitsForRetry returns true if it was said already why the workload is pending.
+func waitsForRetry(wl *kueue.Workload) bool {
+	_, waits := workload.RetryDeadline(wl)
+	return waits
 }
 
-// restoreReserved puts a workload that held quota when it was seen, and still does,
-// back into the cache, which has just forgotten it.
+// restoreReserved puts a workload that held quota when it was seen, as in a second
+// pass, and still does, back into the cache, which has just forgotten it: with the
+// gate on the scheduler's write is refused if somebody wrote in between.
 func (s *Scheduler) restoreReserved(ctx context.Context, wl *kueue.Workload) {
 	if !features.Enabled(features.ACRequeueAfter) || !workload.HasQuotaReservation(wl) {
 		return

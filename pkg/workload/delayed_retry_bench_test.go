@@ -67,16 +67,16 @@ func BenchmarkPlanRetry(b *testing.B) {
 	}
 }
 
-func BenchmarkIsWaitingForRetry(b *testing.B) {
+func BenchmarkMustWait(b *testing.B) {
 	for _, n := range []int{1, 8} {
 		b.Run(fmt.Sprintf("checks=%d", n), func(b *testing.B) {
 			wl := withChecks(waiting(0, 60), n, kueue.CheckStateRetry)
-			if !IsWaitingForRetry(wl) {
+			if !MustWait(wl) {
 				b.Fatal("The workload does not wait")
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				IsWaitingForRetry(wl)
+				MustWait(wl)
 			}
 		})
 	}
@@ -91,7 +91,7 @@ func BenchmarkRetryPlan(b *testing.B) {
 		b.Run(fmt.Sprintf("RecordDeadline/checks=%d", n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				plan.RecordDeadline(wl)
+				plan.Record(wl)
 			}
 		})
 		b.Run(fmt.Sprintf("NewDelays/checks=%d", n), func(b *testing.B) {

@@ -17,26 +17,98 @@ limitations under the License.
 package queue
 
 import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/metrics"
+	"sigs.k8s.io/kueue/pkg/util/queue"
 	"sigs.k8s.io/kueue/pkg/workload"
 )
 
-// keepWaiting puts a workload that has to wait for its deadline among the
-// inadmissible ones, and returns whether it did. It may be in the heap: all
-// workloads of a LocalQueue are added anew when the manager starts, or the queue
-// is created again; and the scheduler puts back one that it could not reserve
-// quota for, as the cache has it. With the gate off it keeps those that were left
-// waiting.
-func (c *ClusterQueue) keepWaiting(wInfo *workload.Info) bool {
-	if (!features.Enabled(features.ACRequeueAfter) && !workload.IsLeftWaiting(wInfo.Obj)) || c.backoffWaitingTimeExpired(wInfo) {
+// With the gate on, all that is put into the queues goes through asCached, and is
+// there as the cache has it at that moment, under the lock of the queues: no copy
+// decides that an event handler, a timer or the scheduler has held for a while.
+
+// asCached returns the workload as the cache has it now, with its resources
+// adjusted; w itself if that is the same version, which is adjusted already; nil
+// if it is deleted, or if it is not for the caller to queue: the reconciler of
+// the newer version adds the resources of DRA.
+func (m *Manager) asCached(w *kueue.Workload) *kueue.Workload {
+	if !features.Enabled(features.ACRequeueAfter) || w.ResourceVersion == "" { // not stored, as in tests
+		return w
+	}
+	ctx := context.Background()
+	latest := &kueue.Workload{}
+	// The client is cached: the only error is NotFound.
+	if err := m.client.Get(ctx, client.ObjectKeyFromObject(w), latest); err != nil {
+		return nil
+	}
+	switch {
+	case latest.ResourceVersion == w.ResourceVersion:
+		return w
+	case features.Enabled(features.DynamicResourceAllocation) && workload.HasDRA(latest):
+		return nil
+	}
+	if latest.Spec.QueueName != w.Spec.QueueName {
+		m.deleteWorkloadFromQueueAndClusterQueue(latest, queue.KeyFromWorkload(w))
+	}
+	workload.AdjustResources(ctx, m.client, latest)
+	return latest
+}
+
+// secondPass returns the workload for which a second pass was planned some time
+// ago as it is now, or nil if it needs none any more.
+func (m *Manager) secondPass(w *kueue.Workload) *kueue.Workload {
+	if !features.Enabled(features.ACRequeueAfter) {
+		return w
+	}
+	latest := m.asCached(w)
+	if latest == nil || !workload.NeedsSecondPass(latest) {
+		m.DeleteSecondPassWithoutLock(w)
+		return nil
+	}
+	return latest
+}
+
+// keepOut puts a workload that must wait among the inadmissible ones, where it
+// counts as pending, and returns whether it did. It may be in the heap. One that
+// does not have to wait any more is taken from there: it was not judged yet.
+func (c *ClusterQueue) keepOut(wInfo *workload.Info) bool {
+	key := workload.Key(wInfo.Obj)
+	if !workload.MustWait(wInfo.Obj) {
+		if filed := c.inadmissibleWorkloads[key]; filed != nil && workload.MustWait(filed.Obj) {
+			delete(c.inadmissibleWorkloads, key)
+		}
 		return false
 	}
-	key := workload.Key(wInfo.Obj)
 	c.heap.Delete(key)
+	if c.sw.matches(key) {
+		c.sw.clear()
+	}
 	c.inadmissibleWorkloads[key] = wInfo
 	return true
+}
+
+// requeueReason returns why the scheduler puts back the workload that it has
+// judged: to try it again at once if it is another one now, as far as that
+// matters, and the judgement says nothing about it.
+func requeueReason(judged, now *kueue.Workload, reason RequeueReason) RequeueReason {
+	same := func(conditionType string) bool {
+		return equality.Semantic.DeepEqual(apimeta.FindStatusCondition(judged.Status.Conditions, conditionType),
+			apimeta.FindStatusCondition(now.Status.Conditions, conditionType))
+	}
+	if !features.Enabled(features.ACRequeueAfter) || reason == RequeueReasonPendingPreemption ||
+		workload.MustWait(judged) == workload.MustWait(now) && same(kueue.WorkloadEvicted) && same(kueue.WorkloadRequeued) &&
+			equality.Semantic.DeepEqual(judged.Spec, now.Spec) &&
+			equality.Semantic.DeepEqual(judged.Status.ReclaimablePods, now.Status.ReclaimablePods) {
+		return reason
+	}
+	return RequeueReasonFailedAfterNomination
 }
 
 // leftQueue returns true if the workload was deactivated, or has finished, while
@@ -65,10 +137,10 @@ func (c *ClusterQueue) retryWaits() metrics.RetryWaits {
 	defer c.rwm.RUnlock()
 	var waits metrics.RetryWaits
 	for _, wInfo := range c.inadmissibleWorkloads {
-		if !workload.IsWaitingForRetry(wInfo.Obj) {
+		deadline, found := workload.RetryDeadline(wInfo.Obj)
+		if !found {
 			continue
 		}
-		deadline := wInfo.Obj.Status.RequeueState.RequeueAt.Time
 		if waits.Workloads == 0 || deadline.Before(waits.EarliestDeadline) {
 			waits.EarliestDeadline = deadline
 		}

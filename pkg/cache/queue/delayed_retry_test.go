@@ -95,8 +95,8 @@ func TestAddFromLocalQueueWhileWaiting(t *testing.T) {
 		},
 		"left waiting when the gate was switched off": {
 			workload: base.Clone().RequeueState(nil, requeueAt(time.Second)).
-				Condition(metav1.Condition{Type: kueue.WorkloadRequeued, Status: metav1.ConditionFalse, Reason: kueue.WorkloadEvictedByAdmissionCheck,
-					Message: "Admission check(s) a asked for a retry"}).Obj(),
+				Condition(metav1.Condition{Type: kueue.WorkloadRequeued, Status: metav1.ConditionFalse, Reason: kueue.WorkloadEvictedByAdmissionCheck}).
+				AdmissionCheck(kueue.AdmissionCheckState{Name: "check", State: kueue.CheckStateRetry}).Obj(),
 		},
 		"deadline ahead, gate off: as upstream": {
 			workload:   base.Clone().RequeueState(nil, requeueAt(time.Second)).Obj(),
@@ -142,6 +142,103 @@ func TestPushOrUpdateTakesOutOfTheHeap(t *testing.T) {
 				wantActive = 0
 			}
 			if active, inadmissible := cq.Pending(); active != wantActive || active+inadmissible != 1 {
+				t.Errorf("Unexpected place of the workload: %d active, %d inadmissible", active, inadmissible)
+			}
+		})
+	}
+}
+
+// What hands a workload to the queues may have held its copy for a while: the
+// cache decides, and not the copy.
+func TestAddOrUpdateOfAnOldCopy(t *testing.T) {
+	now := time.Now().Truncate(time.Second)
+	base := utiltestingapi.MakeWorkload("wl", defaultNamespace).UID("uid").Queue("lq")
+	waiting := base.Clone().RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(now.Add(time.Second)))).
+		Condition(metav1.Condition{Type: kueue.WorkloadRequeued, Status: metav1.ConditionFalse, Reason: kueue.WorkloadEvictedByPodsReadyTimeout})
+	queued := base.Clone().Condition(metav1.Condition{Type: kueue.WorkloadRequeued, Status: metav1.ConditionTrue, Reason: kueue.WorkloadReactivated})
+	reserved := base.Clone().ReserveQuota(utiltestingapi.MakeAdmission("cq").Obj())
+	cases := map[string]struct {
+		stored, copied               *utiltestingapi.WorkloadWrapper
+		wantActive, wantInadmissible int
+	}{
+		"the copy of a backoff does not take it out of the heap":    {stored: queued, copied: waiting, wantActive: 1},
+		"the copy from before a wait does not put it into the heap": {stored: waiting, copied: queued, wantInadmissible: 1},
+		"the copy from before a reservation does not queue it":      {stored: reserved, copied: queued},
+		"the copy of a deleted workload does not queue it":          {copied: queued},
+		"the copy from before it was moved does not move it back":   {stored: queued, copied: queued.Clone().Queue("other"), wantActive: 1},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			cl := utiltesting.NewFakeClient(utiltesting.MakeNamespace(defaultNamespace))
+			manager := NewManager(cl, nil)
+			if err := manager.AddClusterQueue(ctx, utiltestingapi.MakeClusterQueue("cq").Obj()); err != nil {
+				t.Fatalf("Failed adding ClusterQueue: %v", err)
+			}
+			if err := manager.AddLocalQueue(ctx, utiltestingapi.MakeLocalQueue("lq", defaultNamespace).ClusterQueue("cq").Obj()); err != nil {
+				t.Fatalf("Failed adding LocalQueue: %v", err)
+			}
+			if tc.stored != nil {
+				stored := tc.stored.Clone().Obj()
+				if err := cl.Create(ctx, stored); err != nil {
+					t.Fatalf("Failed creating workload: %v", err)
+				}
+				_ = manager.AddOrUpdateWorkload(stored)
+			}
+			old := tc.copied.Clone().ResourceVersion("0").Obj()
+			if err := manager.AddOrUpdateWorkload(old); (err == nil) != (tc.wantActive+tc.wantInadmissible > 0) {
+				t.Errorf("Unexpected error: %v", err)
+			}
+			if active, inadmissible := manager.getClusterQueue("cq").Pending(); active != tc.wantActive || inadmissible != tc.wantInadmissible {
+				t.Errorf("Unexpected place of the workload: %d active, %d inadmissible", active, inadmissible)
+			}
+		})
+	}
+}
+
+// The scheduler judges a copy. When the workload is another one by the time that
+// it is put back, the judgement says nothing about it.
+func TestRequeueWorkloadThatWasJudgedBefore(t *testing.T) {
+	base := utiltestingapi.MakeWorkload("wl", defaultNamespace).UID("uid").Queue("lq").
+		Condition(metav1.Condition{Type: kueue.WorkloadRequeued, Status: metav1.ConditionTrue, Reason: kueue.WorkloadBackoffFinished,
+			LastTransitionTime: metav1.NewTime(time.Now().Truncate(time.Second))})
+	check := func(state kueue.CheckState) *kueue.Workload {
+		return base.Clone().AdmissionCheck(kueue.AdmissionCheckState{Name: "check", State: state}).Obj()
+	}
+	cases := map[string]struct {
+		judged, stored               *kueue.Workload
+		wantActive, wantInadmissible int
+	}{
+		"as it was judged":        {judged: check(kueue.CheckStatePending), stored: check(kueue.CheckStatePending), wantInadmissible: 1},
+		"the check was set back":  {judged: check(kueue.CheckStateRetry), stored: check(kueue.CheckStatePending), wantActive: 1},
+		"a check has said Retry":  {judged: check(kueue.CheckStatePending), stored: check(kueue.CheckStateRetry), wantInadmissible: 1},
+		"its priority was raised": {judged: check(kueue.CheckStatePending), stored: base.Clone().Priority(5).Obj(), wantActive: 1},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			cl := utiltesting.NewFakeClient(utiltesting.MakeNamespace(defaultNamespace))
+			manager := NewManager(cl, nil)
+			if err := manager.AddClusterQueue(ctx, utiltestingapi.MakeClusterQueue("cq").Obj()); err != nil {
+				t.Fatalf("Failed adding ClusterQueue: %v", err)
+			}
+			if err := manager.AddLocalQueue(ctx, utiltestingapi.MakeLocalQueue("lq", defaultNamespace).ClusterQueue("cq").Obj()); err != nil {
+				t.Fatalf("Failed adding LocalQueue: %v", err)
+			}
+			if err := cl.Create(ctx, tc.stored); err != nil {
+				t.Fatalf("Failed creating workload: %v", err)
+			}
+			manager.getClusterQueue("cq").Pop()
+			if !manager.RequeueWorkload(ctx, workload.NewInfo(tc.judged), RequeueReasonGeneric) {
+				t.Error("The workload was not put back")
+			}
+			// The event of the write, which the cache has had before.
+			if err := manager.UpdateWorkload(tc.judged, tc.stored); err != nil {
+				t.Errorf("Unexpected error: %v", err)
+			}
+			if active, inadmissible := manager.getClusterQueue("cq").Pending(); active != tc.wantActive || inadmissible != tc.wantInadmissible {
 				t.Errorf("Unexpected place of the workload: %d active, %d inadmissible", active, inadmissible)
 			}
 		})

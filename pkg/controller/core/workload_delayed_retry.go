@@ -22,10 +22,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,6 +38,10 @@ import (
 	"sigs.k8s.io/kueue/pkg/workloadslicing"
 )
 
+// longestRequeueAfter bounds how long a reconcile request stays in the work queue,
+// which knows no removal: that of a deleted workload is gone after it.
+const longestRequeueAfter = 24 * time.Hour
+
 // reconcileDelayedRetry carries out what workload.PlanRetry decides, with at
 // most one write. It returns true if there is nothing else to be done in this
 // reconciliation.
@@ -49,6 +51,9 @@ import (
 // deactivated.
 func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueue.Workload) (bool, ctrl.Result, error) {
 	now := r.clock.Now()
+	if features.Enabled(features.ACRequeueAfter) {
+		workload.RepairTimes(wl)
+	}
 	restarted, err := r.isQueueRestarted(ctx, wl)
 	if err != nil {
 		return true, ctrl.Result{}, err
@@ -58,10 +63,11 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 		wl = wl.DeepCopy()
 		workload.SetRequeuedCondition(wl, kueue.WorkloadClusterQueueRestarted, "The queue was restarted after being stopped", true)
 	}
-	plan, err := r.planRetry(ctx, wl, now)
+	cq, err := r.clusterQueueFor(ctx, wl)
 	if err != nil {
 		return true, ctrl.Result{}, err
 	}
+	plan := planRetry(ctx, wl, cq, now)
 
 	log := ctrl.LoggerFrom(ctx).WithValues("action", plan.Action, "deadline", plan.Deadline)
 	delays := plan.NewDelays(wl)
@@ -73,9 +79,9 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 		_, err = r.reconcileCheckBasedEviction(ctx, wl)
 	case workload.RetryEvict:
 		log.V(3).Info("Workload is evicted due to admission checks")
-		err = workload.Evict(ctx, r.client, r.recorder, wl, kueue.WorkloadEvictedByAdmissionCheck, plan.Message, "", fixedClock{r.clock, plan.EvictedAt},
+		err = workload.Evict(ctx, r.client, r.recorder, wl, kueue.WorkloadEvictedByAdmissionCheck, plan.Message, "", r.clock,
 			workload.WithCustomPrepare(func() (*kueue.Workload, error) {
-				plan.RecordDeadline(wl)
+				plan.Record(wl)
 				return wl, nil
 			}))
 		if err == nil {
@@ -83,33 +89,35 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 		}
 	case workload.RetryHold, workload.RetryRecord:
 		log.V(3).Info("Workload has to wait for the retry of its admission checks")
-		inQueue := !restarted && !apimeta.IsStatusConditionFalse(wl.Status.Conditions, kueue.WorkloadRequeued)
 		err = workload.PatchAdmissionStatus(ctx, r.client, wl, r.clock, func() (*kueue.Workload, bool, error) {
-			plan.RecordDeadline(wl)
+			plan.Record(wl)
 			return wl, true, nil
 		})
 		if err == nil {
 			r.reportDelays(wl, delays)
 			r.recorder.Event(wl, corev1.EventTypeNormal, "RequeueDelayed", api.TruncateEventMessage(plan.Message))
-			if inQueue {
-				// Before the update event does: the scheduler would try in vain.
-				r.queues.DeleteWorkload(wl)
-			}
 		}
-		result.RequeueAfter = plan.Deadline.Sub(now)
+		result.RequeueAfter = requeueAfter(plan, now)
 	case workload.RetryWait:
-		result.RequeueAfter = plan.Deadline.Sub(now)
+		if cq != nil {
+			_, err = r.reconcileSyncAdmissionChecks(ctx, wl, cq)
+		}
+		result.RequeueAfter = requeueAfter(plan, now)
 	case workload.RetryReactivate:
 		err = workload.PatchAdmissionStatus(ctx, r.client, wl, r.clock, func() (*kueue.Workload, bool, error) {
 			return wl, workload.SetRequeuedCondition(wl, kueue.WorkloadReactivated, "The workload was reactivated", true), nil
 		})
+	case workload.RetryTidy:
+		log.V(3).Info("Delays and counts that mean nothing any more are removed")
+		err = r.mergePatchStatus(ctx, wl, func() { plan.Tidy(wl) })
 	case workload.RetryForget:
 		log.V(3).Info("Retries are forgotten, the workload is deactivated")
 		err = r.mergePatchStatus(ctx, wl, func() { plan.Forget(wl, now) })
 	case workload.RetryRequeue:
 		log.V(3).Info("Workload is requeued for the retry of its admission checks")
+		late := plan.WaitedFor(wl)
 		if err = r.mergePatchStatus(ctx, wl, func() { plan.Requeue(wl, now) }); err == nil {
-			r.reportRequeue(wl, plan)
+			r.reportRequeue(wl, plan, late)
 			r.recorder.Event(wl, corev1.EventTypeNormal, "Requeued", "The workload is requeued for the retry of its admission checks")
 		}
 	}
@@ -117,6 +125,10 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 		return true, ctrl.Result{}, client.IgnoreNotFound(fmt.Errorf("delayed retry, %s: %w", plan.Action, err))
 	}
 	return true, result, nil
+}
+
+func requeueAfter(plan workload.RetryPlan, now time.Time) time.Duration {
+	return min(plan.Deadline.Sub(now), longestRequeueAfter)
 }
 
 func (r *WorkloadReconciler) reportDelays(wl *kueue.Workload, delays []kueue.AdmissionCheckState) {
@@ -127,7 +139,7 @@ func (r *WorkloadReconciler) reportDelays(wl *kueue.Workload, delays []kueue.Adm
 	}
 }
 
-func (r *WorkloadReconciler) reportRequeue(wl *kueue.Workload, plan workload.RetryPlan) {
+func (r *WorkloadReconciler) reportRequeue(wl *kueue.Workload, plan workload.RetryPlan, late bool) {
 	cqName, found := r.queues.ClusterQueueForWorkload(wl)
 	if !found {
 		return
@@ -135,7 +147,7 @@ func (r *WorkloadReconciler) reportRequeue(wl *kueue.Workload, plan workload.Ret
 	for _, check := range plan.Checks {
 		metrics.ReportAdmissionCheckRetry(cqName, check.Name)
 	}
-	if plan.Deadline.After(plan.EvictedAt) {
+	if late {
 		metrics.ReportAdmissionCheckRetryLateness(cqName, r.clock.Since(plan.Deadline))
 	}
 }
@@ -146,43 +158,20 @@ func (r *WorkloadReconciler) reportRequeue(wl *kueue.Workload, plan workload.Ret
 func (r *WorkloadReconciler) mergePatchStatus(ctx context.Context, wl *kueue.Workload, update func()) error {
 	return clientutil.PatchStatus(ctx, r.client, wl, func() (client.Object, bool, error) {
 		update()
+		workload.RepairTimes(wl)
 		return wl, true, nil
 	})
 }
 
-// planRetry gathers what the decision depends on.
-func (r *WorkloadReconciler) planRetry(ctx context.Context, wl *kueue.Workload, now time.Time) (workload.RetryPlan, error) {
+func planRetry(ctx context.Context, wl *kueue.Workload, cq *kueue.ClusterQueue, now time.Time) workload.RetryPlan {
 	if !features.Enabled(features.ACRequeueAfter) {
-		return workload.PlanLeftWaiting(wl, now), nil
-	}
-	var required sets.Set[kueue.AdmissionCheckReference]
-	if workload.HasRetryChecks(wl) || workload.HasRejectedChecks(wl) {
-		var err error
-		if required, err = r.requiredChecks(ctx, wl); err != nil {
-			return workload.RetryPlan{}, err
-		}
+		return workload.PlanLeftWaiting(wl, now)
 	}
 	return workload.PlanRetry(wl, workload.RetryContext{
-		Now:              now,
-		IsRequired:       required.Has,
-		PodsReadyBackoff: r.podsReadyBackoff(wl),
-		ReplacesSlice:    workloadslicing.ScaledUp(wl),
-	}), nil
-}
-
-// podsReadyBackoff returns the longest backoff, with its jitter and the fraction
-// of a second that the API drops, that the last eviction by PodsReadyTimeout can
-// have led to. Zero if WaitForPodsReady is off.
-func (r *WorkloadReconciler) podsReadyBackoff(wl *kueue.Workload) time.Duration {
-	if r.waitForPodsReady == nil || wl.Status.RequeueState == nil {
-		return 0
-	}
-	backoff := time.Duration(r.waitForPodsReady.requeuingBackoffBaseSeconds) * time.Second
-	for n := int32(1); n < ptr.Deref(wl.Status.RequeueState.Count, 0) && backoff < r.waitForPodsReady.requeuingBackoffMaxDuration; n++ {
-		backoff *= 2
-	}
-	backoff += backoff / 1000
-	return min(backoff, r.waitForPodsReady.requeuingBackoffMaxDuration) + time.Second
+		Now:           now,
+		IsRequired:    requiredChecks(ctx, wl, cq).Has,
+		ReplacesSlice: workloadslicing.ScaledUp(wl),
+	})
 }
 
 // isQueueRestarted returns true if Requeued is still false because of a stopped
@@ -202,29 +191,39 @@ func (r *WorkloadReconciler) isQueueRestarted(ctx context.Context, wl *kueue.Wor
 	return ptr.Deref(lq.Spec.StopPolicy, kueue.None) == kueue.None && ptr.Deref(cq.Spec.StopPolicy, kueue.None) == kueue.None, nil
 }
 
+// clusterQueueFor returns the ClusterQueue of the workload, or nil, if the plan
+// for it can depend on that.
+func (r *WorkloadReconciler) clusterQueueFor(ctx context.Context, wl *kueue.Workload) (*kueue.ClusterQueue, error) {
+	if !features.Enabled(features.ACRequeueAfter) || (!workload.HasRetryChecks(wl) && !workload.HasRejectedChecks(wl)) {
+		return nil, nil
+	}
+	cqName, found := r.queues.ClusterQueueForWorkload(wl)
+	if !found {
+		return nil, nil
+	}
+	cq := &kueue.ClusterQueue{}
+	if err := r.client.Get(ctx, types.NamespacedName{Name: string(cqName)}, cq); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return cq, nil
+}
+
 // requiredChecks returns the admission checks that the ClusterQueue asks for,
 // on any flavor while the workload has no flavors assigned. Without a
 // ClusterQueue these are the checks that the workload has.
-func (r *WorkloadReconciler) requiredChecks(ctx context.Context, wl *kueue.Workload) (sets.Set[kueue.AdmissionCheckReference], error) {
-	if cqName, ok := r.queues.ClusterQueueForWorkload(wl); ok {
-		cq := kueue.ClusterQueue{}
-		err := r.client.Get(ctx, types.NamespacedName{Name: string(cqName)}, &cq)
-		if client.IgnoreNotFound(err) != nil {
-			return nil, err
+func requiredChecks(ctx context.Context, wl *kueue.Workload, cq *kueue.ClusterQueue) sets.Set[kueue.AdmissionCheckReference] {
+	if cq == nil {
+		required := sets.New[kueue.AdmissionCheckReference]()
+		for _, check := range wl.Status.AdmissionChecks {
+			required.Insert(check.Name)
 		}
-		if err == nil {
-			checks := admissioncheck.NewAdmissionChecks(&cq)
-			if wl.Status.Admission != nil {
-				return workload.AdmissionChecksForWorkload(ctrl.LoggerFrom(ctx), wl, checks), nil
-			}
-			return sets.KeySet(checks), nil
-		}
+		return required
 	}
-	required := sets.New[kueue.AdmissionCheckReference]()
-	for _, check := range wl.Status.AdmissionChecks {
-		required.Insert(check.Name)
+	checks := admissioncheck.NewAdmissionChecks(cq)
+	if wl.Status.Admission != nil {
+		return workload.AdmissionChecksForWorkload(ctrl.LoggerFrom(ctx), wl, checks)
 	}
-	return required, nil
+	return sets.KeySet(checks)
 }
 
 // withReleasedChecks adds the checks of a workload whose flavors are not known
@@ -247,14 +246,4 @@ func withReleasedChecks(wl *kueue.Workload, cq *kueue.ClusterQueue, required set
 // isLateReject returns true if a check rejected the workload after its eviction.
 func isLateReject(wl *kueue.Workload) bool {
 	return features.Enabled(features.ACRequeueAfter) && workload.HasRejectedChecks(wl)
-}
-
-// fixedClock is a clock that tells the time of an eviction.
-type fixedClock struct {
-	clock.Clock
-	now time.Time
-}
-
-func (c fixedClock) Now() time.Time {
-	return c.now
 }

@@ -17,9 +17,14 @@ limitations under the License.
 package jobframework
 
 import (
+	"context"
+	"fmt"
+
 	batchv1 "k8s.io/api/batch/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/constants"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/workload"
 )
@@ -36,4 +41,27 @@ func isStoppedForRetry(job GenericJob, wl *kueue.Workload) bool {
 	}
 	_, evictedByCheck := workload.IsEvictedByAdmissionCheck(wl)
 	return evictedByCheck && !workload.HasQuotaReservation(wl) && job.IsSuspended()
+}
+
+// moveWaiting gives the workload of a job that waits, suspended and without quota,
+// the queue and the priority that the job has now, and returns whether it had to.
+// Without a delay the workload is queued before anybody moves it, and gets both then.
+func (r *JobReconciler) moveWaiting(ctx context.Context, job GenericJob, object client.Object, wl *kueue.Workload) (bool, error) {
+	if !features.Enabled(features.ACRequeueAfter) || workload.HasQuotaReservation(wl) || !job.IsSuspended() {
+		return false, nil
+	}
+	if queue := QueueName(job); wl.Spec.QueueName != queue {
+		wl.Spec.QueueName = queue
+		if err := r.client.Update(ctx, wl); err != nil {
+			return false, fmt.Errorf("updating the queue of the workload: %w", err)
+		}
+		return true, nil
+	}
+	if wl.Spec.PriorityClassSource == constants.WorkloadPriorityClassSource && WorkloadPriorityClassName(object) != wl.Spec.PriorityClassName {
+		if _, err := r.updateWorkloadToMatchJob(ctx, job, object, wl); err != nil {
+			return false, fmt.Errorf("updating the priority of the workload: %w", err)
+		}
+		return true, nil
+	}
+	return false, nil
 }

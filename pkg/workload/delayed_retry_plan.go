@@ -1,0 +1,275 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+	http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+package workload
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+)
+
+// RetryAction is the next step that the admission checks of a workload ask for.
+type RetryAction string
+
+const (
+	// RetryNone: nothing is due, or the rest of Kueue sees to it.
+	RetryNone RetryAction = ""
+	// RetryEvict: the workload holds quota, evict it and record the deadline.
+	RetryEvict RetryAction = "Evict"
+	// RetryReject: a check rejected the workload after its eviction, deactivate it.
+	RetryReject RetryAction = "Reject"
+	// RetryHold: the workload is queued, take it out of the queue and record the deadline.
+	RetryHold RetryAction = "Hold"
+	// RetryRecord: the workload was evicted, and its deadline is not the recorded one.
+	RetryRecord RetryAction = "Record"
+	// RetryWait: the workload waits for its deadline, nothing is to be written.
+	RetryWait RetryAction = "Wait"
+	// RetryRequeue: the deadline is over, reset the checks and requeue.
+	RetryRequeue RetryAction = "Requeue"
+	// RetryTidy: a delay or a count that means nothing any more is to be removed.
+	RetryTidy RetryAction = "Tidy"
+	// RetryForget: the workload is deactivated, forget all that its checks asked for.
+	RetryForget RetryAction = "Forget"
+	// RetryReactivate: the workload was deactivated and is active again, requeue it.
+	RetryReactivate RetryAction = "Reactivate"
+)
+
+// retryDemand is what the admission checks of a workload ask for, against what
+// was recorded for them.
+type retryDemand int
+
+const (
+	// demandNothing: no check is in Retry, and nothing is left of an earlier one.
+	demandNothing retryDemand = iota
+	// demandAhead: the deadline is ahead, but not the recorded one.
+	demandAhead
+	// demandAheadRecorded: the deadline is ahead, and recorded.
+	demandAheadRecorded
+	// demandOver: the deadline is over, and not the recorded one.
+	demandOver
+	// demandOverRecorded: the deadline is over, and recorded.
+	demandOverRecorded
+	// demandRejected: a check is in Rejected.
+	demandRejected
+)
+
+// retryActions leads from the state of a workload and the demand of its checks
+// to the action, which is RetryNone where none is named. The KEP has it as a table.
+var retryActions = map[RetryState]map[retryDemand]RetryAction{
+	RetryStateReserved: {
+		demandAhead:         RetryEvict,
+		demandAheadRecorded: RetryEvict,
+		demandOver:          RetryEvict,
+		demandOverRecorded:  RetryEvict,
+	},
+	RetryStateStopping: {
+		demandAhead:    RetryRecord,
+		demandOver:     RetryRecord,
+		demandRejected: RetryReject,
+	},
+	RetryStateWaiting: {
+		demandAhead:         RetryRecord,
+		demandAheadRecorded: RetryWait,
+		demandOver:          RetryRequeue,
+		demandOverRecorded:  RetryRequeue,
+		demandRejected:      RetryReject,
+	},
+	RetryStateKeptOut: {
+		demandAhead:         RetryRecord,
+		demandAheadRecorded: RetryWait,
+		demandOver:          RetryRequeue,
+		demandOverRecorded:  RetryRequeue,
+		demandRejected:      RetryReject,
+	},
+	RetryStateQueued: {
+		demandAhead:         RetryHold,
+		demandAheadRecorded: RetryHold,
+		demandOver:          RetryRequeue,
+		demandOverRecorded:  RetryRequeue,
+		demandRejected:      RetryReject,
+	},
+	RetryStateReactivated: {
+		demandNothing:       RetryReactivate,
+		demandAhead:         RetryReactivate,
+		demandAheadRecorded: RetryReactivate,
+		demandOver:          RetryReactivate,
+		demandOverRecorded:  RetryReactivate,
+		demandRejected:      RetryReject,
+	},
+}
+
+// RetryPlan is the outcome of PlanRetry.
+type RetryPlan struct {
+	Action RetryAction
+	// EvictedAt is the time of the eviction, from which the delays count at the
+	// earliest. For RetryEvict and RetryHold it is the time to record.
+	EvictedAt time.Time
+	// Deadline is the time, in whole seconds, before which the workload must not
+	// have quota reserved.
+	Deadline time.Time
+	// Message says which checks asked for the retry, until when, and why.
+	Message string
+	// Checks are those in state Retry.
+	Checks []kueue.AdmissionCheckState
+	// ReleasesQuota is true for a RetryEvict with no job to stop first.
+	ReleasesQuota bool
+}
+
+// RetryContext is what PlanRetry has to know beside the workload.
+type RetryContext struct {
+	// Now is the current time.
+	Now time.Time
+	// IsRequired returns false for checks that the ClusterQueue does not ask for
+	// any more. They are ignored.
+	IsRequired func(kueue.AdmissionCheckReference) bool
+	// ReplacesSlice is true for the slice of an elastic job that is to take over
+	// from another one, whose pods run on while this one is not admitted.
+	ReplacesSlice bool
+}
+
+// PlanRetry decides what is due for wl, which is not finished, because of its
+// admission checks in state Retry or Rejected. It depends on its arguments alone.
+//
+// See keps/3258-delayed-admission-check-retries for the rules.
+func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
+	state := StateOf(wl)
+	if state == RetryStateInactive {
+		return planInactive(wl)
+	}
+
+	plan := RetryPlan{EvictedAt: evictedAt(wl)}
+	rejected := false
+	for _, check := range wl.Status.AdmissionChecks {
+		if rctx.IsRequired(check.Name) {
+			rejected = rejected || check.State == kueue.CheckStateRejected
+			if check.State == kueue.CheckStateRetry {
+				plan.Checks = append(plan.Checks, check)
+			}
+		}
+	}
+	if state == RetryStateReserved || state == RetryStateQueued {
+		plan.EvictedAt = evictionTime(plan.Checks, rctx.Now)
+	}
+	backoff := backoffUntil(wl)
+	plan.Deadline = latestDeadline(plan.Checks, plan.EvictedAt, backoff)
+	plan.Message = waitMessage(plan.Checks, plan.EvictedAt, plan.Deadline, backoff)
+
+	plan.Action = retryActions[state][demandOf(wl, state, plan, rejected, rctx.Now)]
+	if (plan.Action == RetryNone || plan.Action == RetryWait) && isUntidy(wl) {
+		plan.Action = RetryTidy
+	}
+	plan.ReleasesQuota = plan.Action == RetryEvict && !IsAdmitted(wl) && !rctx.ReplacesSlice
+	switch plan.Action {
+	case RetryNone, RetryReject, RetryReactivate, RetryTidy:
+		return RetryPlan{Action: plan.Action}
+	default:
+		return plan
+	}
+}
+
+func demandOf(wl *kueue.Workload, state RetryState, plan RetryPlan, rejected bool, now time.Time) retryDemand {
+	// An earlier Retry may have been withdrawn.
+	leftOver := state == RetryStateWaiting || (state == RetryStateStopping && !requeueAt(wl).IsZero())
+	recorded := plan.Deadline.Equal(requeueAt(wl)) && (state == RetryStateStopping || isKeptOut(wl))
+	switch {
+	case rejected:
+		return demandRejected
+	case len(plan.Checks) == 0 && !leftOver:
+		return demandNothing
+	case now.Before(plan.Deadline) && recorded:
+		return demandAheadRecorded
+	case now.Before(plan.Deadline):
+		return demandAhead
+	case recorded:
+		return demandOverRecorded
+	default:
+		return demandOver
+	}
+}
+
+func planInactive(wl *kueue.Workload) RetryPlan {
+	if !IsActive(wl) && IsEvicted(wl) && hasRetryTraces(wl) {
+		return RetryPlan{Action: RetryForget}
+	}
+	return RetryPlan{}
+}
+
+// PlanLeftWaiting decides what is due, with the gate off, for a workload that was
+// waiting when the gate was switched off: it is requeued at the time that was
+// recorded last, whatever its checks ask for since, or forgets its retries if it
+// is deactivated before.
+func PlanLeftWaiting(wl *kueue.Workload, now time.Time) RetryPlan {
+	plan := RetryPlan{Deadline: storable(requeueAt(wl))}
+	switch stateOfLeftWaiting(wl) {
+	case RetryStateInactive:
+		return planInactive(wl)
+	case RetryStateWaiting:
+		plan.Action = RetryWait
+		if !now.Before(plan.Deadline) {
+			plan.Action = RetryRequeue
+		}
+		return plan
+	default:
+		return RetryPlan{}
+	}
+}
+
+// NewDelays returns the checks whose delays wl is about to begin to observe: all
+// that ask for one when its wait starts, then those that move its deadline on.
+func (p RetryPlan) NewDelays(wl *kueue.Workload) []kueue.AdmissionCheckState {
+	return slices.DeleteFunc(slices.Clone(p.Checks), func(check kueue.AdmissionCheckState) bool {
+		movesOn := checkDeadline(check, p.EvictedAt).Equal(p.Deadline) && p.Deadline.After(requeueAt(wl))
+		return check.RequeueAfterSeconds == nil || (p.Action == RetryRecord && !movesOn)
+	})
+}
+
+// WaitedFor returns true if the deadline, which is over, was the recorded one,
+// of a wait: what comes after it is late.
+func (p RetryPlan) WaitedFor(wl *kueue.Workload) bool {
+	return p.Deadline.After(p.EvictedAt) && p.Deadline.Equal(requeueAt(wl))
+}
+
+// isUntidy returns true if Tidy has something to remove.
+func isUntidy(wl *kueue.Workload) bool {
+	return slices.ContainsFunc(wl.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
+		return hasStrayDelay(check) || countsAfterSuccess(wl, check)
+	})
+}
+
+// hasStrayDelay returns true for a delay that would be taken for one of the next
+// Retry, if its controller then sets no more than the state.
+func hasStrayDelay(check kueue.AdmissionCheckState) bool {
+	return check.State != kueue.CheckStateRetry && check.RequeueAfterSeconds != nil
+}
+
+// countsAfterSuccess returns true if the check has succeeded, but still counts its
+// retries, and no other write resets them: the admission does.
+func countsAfterSuccess(wl *kueue.Workload, check kueue.AdmissionCheckState) bool {
+	return check.State == kueue.CheckStateReady && ptr.Deref(check.RetryCount, 0) > 0 &&
+		!(HasQuotaReservation(wl) && HasAllChecksReady(wl))
+}
+
+// hasRetryTraces returns true if a deactivated workload has something to forget.
+func hasRetryTraces(wl *kueue.Workload) bool {
+	_, evictedByCheck := IsEvictedByAdmissionCheck(wl)
+	return evictedByCheck || tellsOfWait(wl) || slices.ContainsFunc(wl.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
+		return check.State == kueue.CheckStateRetry || check.State == kueue.CheckStateRejected ||
+			check.RequeueAfterSeconds != nil || check.RetryCount != nil
+	})
+}

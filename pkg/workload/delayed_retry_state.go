@@ -1,0 +1,158 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+	http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+package workload
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/features"
+)
+
+// RetryState says where a workload, which is not finished, stands with regard to
+// the retries of its admission checks.
+type RetryState string
+
+const (
+	// RetryStateInactive: deactivated, or about to be.
+	RetryStateInactive RetryState = "Inactive"
+	// RetryStateReserved: it holds quota, and is to keep it.
+	RetryStateReserved RetryState = "Reserved"
+	// RetryStateStopping: it is evicted, and holds its quota until its job is stopped.
+	RetryStateStopping RetryState = "Stopping"
+	// RetryStateReactivated: it has no quota, and is to be queued as new.
+	RetryStateReactivated RetryState = "Reactivated"
+	// RetryStateWaiting: it has no quota, and waits for its admission checks.
+	RetryStateWaiting RetryState = "Waiting"
+	// RetryStateKeptOut: it has no quota, and something else keeps it out of the
+	// queue: a backoff of WaitForPodsReady, or a stopped queue.
+	RetryStateKeptOut RetryState = "KeptOut"
+	// RetryStateQueued: it has no quota, and nothing keeps it out of the queue.
+	RetryStateQueued RetryState = "Queued"
+)
+
+// StateOf returns the state of the workload, from its fields and from the
+// reasons of its conditions alone.
+func StateOf(wl *kueue.Workload) RetryState {
+	requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
+	switch keptOut := isKeptOut(wl); {
+	case !IsActive(wl) || apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget):
+		return RetryStateInactive
+	case HasQuotaReservation(wl) && IsEvicted(wl):
+		return RetryStateStopping
+	case HasQuotaReservation(wl):
+		return RetryStateReserved
+	case keptOut && strings.HasPrefix(requeued.Reason, kueue.WorkloadDeactivated):
+		return RetryStateReactivated
+	case keptOut && requeued.Reason == kueue.WorkloadEvictedByAdmissionCheck && IsEvicted(wl),
+		!requeueAt(wl).IsZero() && requeueAt(wl).After(backoffUntil(wl)),
+		!requeueAt(wl).IsZero() && !keptOut:
+		return RetryStateWaiting
+	case keptOut:
+		return RetryStateKeptOut
+	default:
+		return RetryStateQueued
+	}
+}
+
+// stateOfLeftWaiting is StateOf with the gate off, and tells of those alone that
+// were waiting when the gate was switched off: they have a requeueAt, and what the
+// rest of Kueue would leave as it is for good, a check in Retry or Rejected, or a
+// requeueAt in the queue, or a reason that only the gate brings. All others are
+// Queued, which means that they are left alone.
+func stateOfLeftWaiting(wl *kueue.Workload) RetryState {
+	inQueue := apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadRequeued)
+	switch {
+	case requeueAt(wl).IsZero(), !HasRetryChecks(wl) && !HasRejectedChecks(wl) && !inQueue && !tellsOfWait(wl):
+		return RetryStateQueued
+	case !IsActive(wl):
+		return RetryStateInactive
+	case HasQuotaReservation(wl), apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget):
+		return RetryStateQueued
+	default:
+		return RetryStateWaiting
+	}
+}
+
+// MustWait returns true if the scheduler is not to consider the workload before
+// it is written again: it is kept out of the queue, waits until a time, which
+// the reconciler ends, or has a check that the reconciler has yet to act on. It
+// does not depend on the time, so that all replicas agree.
+func MustWait(wl *kueue.Workload) bool {
+	if !features.Enabled(features.ACRequeueAfter) {
+		return stateOfLeftWaiting(wl) == RetryStateWaiting
+	}
+	return !requeueAt(wl).IsZero() || HasRetryChecks(wl) || HasRejectedChecks(wl) ||
+		isKeptOut(wl)
+}
+
+// isKeptOut returns true if a condition keeps the workload out of the queue.
+func isKeptOut(wl *kueue.Workload) bool {
+	return apimeta.IsStatusConditionFalse(wl.Status.Conditions, kueue.WorkloadRequeued)
+}
+
+// RetryDeadline returns the time until which the workload waits, without quota,
+// for the retry of its admission checks, as it was recorded, and whether it does.
+func RetryDeadline(wl *kueue.Workload) (time.Time, bool) {
+	return requeueAt(wl), !requeueAt(wl).IsZero() && !HasQuotaReservation(wl) && (HasRetryChecks(wl) || tellsOfWait(wl))
+}
+
+// tellsOfWait returns true if a condition says that the workload waits for the
+// retry of its checks.
+func tellsOfWait(wl *kueue.Workload) bool {
+	return slices.ContainsFunc(wl.Status.Conditions, func(cond metav1.Condition) bool {
+		return cond.Type == kueue.WorkloadQuotaReserved && cond.Reason == kueue.WorkloadWaitingForRetry
+	})
+}
+
+// requeueAt returns the recorded time, or zero.
+func requeueAt(wl *kueue.Workload) time.Time {
+	if wl.Status.RequeueState == nil || wl.Status.RequeueState.RequeueAt == nil {
+		return time.Time{}
+	}
+	return wl.Status.RequeueState.RequeueAt.Time
+}
+
+// backoffUntil returns the time until which the workload has to wait whatever
+// its checks ask for, or zero. All who record such a backoff keep a count beside
+// it, which the checks have in retryCount: so a requeueAt without a count comes
+// from the checks, and one with a count does not, unless backoffUntil stands
+// beside it. One from before the eviction belongs to an earlier backoff.
+func backoffUntil(wl *kueue.Workload) time.Time {
+	state := wl.Status.RequeueState
+	switch {
+	case state == nil || state.Count == nil:
+		return time.Time{}
+	case state.BackoffUntil != nil && !state.BackoffUntil.Time.Before(evictedAt(wl)):
+		return state.BackoffUntil.Time
+	default:
+		return requeueAt(wl)
+	}
+}
+
+// evictedAt returns the time of the eviction, or zero.
+func evictedAt(wl *kueue.Workload) time.Time {
+	evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
+	if evicted == nil || evicted.Status != metav1.ConditionTrue {
+		return time.Time{}
+	}
+	return evicted.LastTransitionTime.Time
+}

@@ -1,0 +1,223 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+	http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+package workload
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/features"
+)
+
+// Record puts the deadline of the plan into requeueAt and, together with the
+// checks that asked for it, into the messages of the conditions. A RetryEvict and
+// a RetryHold evict the workload; the quota is released if the plan does.
+func (p RetryPlan) Record(wl *kueue.Workload) {
+	recordTime(wl, p.Deadline, p.EvictedAt)
+	switch p.Action {
+	case RetryEvict, RetryHold:
+		SetEvictedCondition(wl, p.EvictedAt, kueue.WorkloadEvictedByAdmissionCheck, p.Message)
+		// A workload that was requeued has the condition still true.
+		apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime = metav1.NewTime(p.EvictedAt)
+	default:
+		tellOfEviction(wl, p.Message)
+	}
+	if HasQuotaReservation(wl) && !p.ReleasesQuota {
+		return
+	}
+	UnsetQuotaReservationWithCondition(wl, kueue.WorkloadWaitingForRetry, p.Message, p.EvictedAt)
+	if !isKeptOut(wl) || isKeptOutByBackoff(wl) {
+		SetRequeuedCondition(wl, kueue.WorkloadEvictedByAdmissionCheck, p.Message, false)
+	}
+}
+
+func recordTime(wl *kueue.Workload, deadline, evictedAt time.Time) {
+	backoff := storable(backoffUntil(wl))
+	if wl.Status.RequeueState == nil {
+		wl.Status.RequeueState = &kueue.RequeueState{}
+	}
+	wl.Status.RequeueState.RequeueAt = ptr.To(metav1.NewTime(deadline))
+	if wl.Status.RequeueState.Count != nil {
+		wl.Status.RequeueState.BackoffUntil = ptr.To(metav1.NewTime(later(backoff, evictedAt.Truncate(time.Second))))
+	}
+}
+
+// isKeptOutByBackoff returns true if Requeued is false because of a backoff: it
+// becomes true with its end, whereas a stopped queue keeps it false.
+func isKeptOutByBackoff(wl *kueue.Workload) bool {
+	requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
+	return isKeptOut(wl) && (requeued.Reason == kueue.WorkloadEvictedByAdmissionCheck || requeued.Reason == kueue.WorkloadEvictedByPodsReadyTimeout)
+}
+
+// Requeue ends the wait of the workload: it sets all admission checks back to
+// Pending, counts the retry of those in state Retry, lets those that succeeded
+// count from zero, and sets Requeued, unless a stopped queue keeps it false. No
+// condition tells of the wait any more.
+func (p RetryPlan) Requeue(wl *kueue.Workload, now time.Time) {
+	if _, evictedByCheck := IsEvictedByAdmissionCheck(wl); evictedByCheck || tellsOfWait(wl) {
+		tellOfEviction(wl, waitOverMessage(checksInRetry(wl)))
+	}
+	if wl.Status.RequeueState != nil {
+		wl.Status.RequeueState.RequeueAt = nil
+		wl.Status.RequeueState.BackoffUntil = nil
+		if wl.Status.RequeueState.Count == nil {
+			wl.Status.RequeueState = nil
+		}
+	}
+	for i := range wl.Status.AdmissionChecks {
+		check := &wl.Status.AdmissionChecks[i]
+		retryCount := check.RetryCount
+		switch check.State {
+		case kueue.CheckStateReady:
+			retryCount = nil
+		case kueue.CheckStateRetry:
+			retryCount = ptr.To(min(ptr.Deref(retryCount, 0), math.MaxInt32-1) + 1)
+		}
+		*check = kueue.AdmissionCheckState{
+			Name:               check.Name,
+			State:              kueue.CheckStatePending,
+			LastTransitionTime: metav1.NewTime(now),
+			Message:            resetMessage(*check),
+			RetryCount:         retryCount,
+		}
+	}
+	if !isKeptOut(wl) || isKeptOutByBackoff(wl) {
+		SetRequeuedCondition(wl, kueue.WorkloadBackoffFinished, backoffFinishedMessage, true)
+	}
+	if apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadQuotaReserved) != nil {
+		UnsetQuotaReservationWithCondition(wl, "Pending", backoffFinishedMessage, now)
+	}
+}
+
+// Tidy removes the delays of checks that are not in Retry, and the counts of
+// those that have succeeded.
+func (p RetryPlan) Tidy(wl *kueue.Workload) {
+	for i := range wl.Status.AdmissionChecks {
+		check := &wl.Status.AdmissionChecks[i]
+		if countsAfterSuccess(wl, *check) {
+			check.RetryCount = nil
+		}
+		if hasStrayDelay(*check) {
+			check.RequeueAfterSeconds = nil
+		}
+	}
+}
+
+// Forget removes everything that retries have left on a deactivated workload, so
+// that it is as new when it is activated again. The conditions tell of the
+// deactivation, and when it was.
+func (p RetryPlan) Forget(wl *kueue.Workload, now time.Time) {
+	if !IsEvictedByDeactivation(wl) || (!HasQuotaReservation(wl) && !isKeptOut(wl)) {
+		reason, message := kueue.WorkloadDeactivated, "The workload is deactivated"
+		if target := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadDeactivationTarget); target != nil {
+			reason = ReasonWithCause(reason, target.Reason)
+			message = fmt.Sprintf("%s due to %s", message, target.Message)
+		}
+		SetEvictedCondition(wl, now, reason, message)
+		apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime = metav1.NewTime(now)
+		if !HasQuotaReservation(wl) {
+			SetRequeuedCondition(wl, reason, message, false)
+			UnsetQuotaReservationWithCondition(wl, "Pending", message, now)
+		}
+	}
+	resetChecksOnEviction(wl, now)
+	for i := range wl.Status.AdmissionChecks {
+		wl.Status.AdmissionChecks[i].RequeueAfterSeconds = nil
+		wl.Status.AdmissionChecks[i].RetryCount = nil
+	}
+	wl.Status.RequeueState = nil
+	apimeta.RemoveStatusCondition(&wl.Status.Conditions, kueue.WorkloadDeactivationTarget)
+}
+
+// resetChecksForEviction sets the checks to Pending as the eviction of the
+// workload, at now, asks for. A delay that a check asked for holds whatever the
+// reason of the eviction, and when a check is that reason, the controllers of all
+// may speak until the workload is requeued: these states are left alone, and the
+// deadline is recorded with the eviction.
+func resetChecksForEviction(wl *kueue.Workload, now time.Time) {
+	if !features.Enabled(features.ACRequeueAfter) {
+		resetChecksOnEviction(wl, now)
+		return
+	}
+	before := slices.Clone(wl.Status.AdmissionChecks)
+	resetChecksOnEviction(wl, now)
+	deactivated := IsEvictedByDeactivation(wl)
+	_, evictedByCheck := IsEvictedByAdmissionCheck(wl)
+	for i, check := range before {
+		switch {
+		case !deactivated && (evictedByCheck || check.State == kueue.CheckStateRetry):
+			wl.Status.AdmissionChecks[i] = check
+		case (deactivated || check.State == kueue.CheckStateReady) && check.RetryCount != nil:
+			wl.Status.AdmissionChecks[i].RetryCount = ptr.To[int32](0)
+		}
+	}
+	if retry := checksInRetry(wl); len(retry) > 0 && !evictedByCheck {
+		evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
+		if evicted.LastTransitionTime.Time.Equal(now) {
+			evicted.LastTransitionTime = metav1.NewTime(evictionTime(retry, now))
+		}
+		plan := RetryPlan{Action: RetryRecord, Checks: retry, EvictedAt: evicted.LastTransitionTime.Time}
+		plan.Deadline = latestDeadline(retry, plan.EvictedAt, backoffUntil(wl))
+		plan.Message = waitMessage(retry, plan.EvictedAt, plan.Deadline, backoffUntil(wl))
+		plan.Record(wl)
+	}
+}
+
+func checksInRetry(wl *kueue.Workload) []kueue.AdmissionCheckState {
+	return slices.DeleteFunc(slices.Clone(wl.Status.AdmissionChecks), func(check kueue.AdmissionCheckState) bool {
+		return check.State != kueue.CheckStateRetry
+	})
+}
+
+// ReleaseReason returns the reason of QuotaReserved=False for a workload that is
+// evicted and gives its quota back.
+func ReleaseReason(wl *kueue.Workload) string {
+	if features.Enabled(features.ACRequeueAfter) && requeueAt(wl).After(backoffUntil(wl)) {
+		return kueue.WorkloadWaitingForRetry
+	}
+	return "Pending"
+}
+
+// resetRetryCounts makes the checks of a workload that becomes admitted count
+// from zero again.
+func resetRetryCounts(wl *kueue.Workload, admitted metav1.ConditionStatus) {
+	if admitted != metav1.ConditionTrue || !features.Enabled(features.ACRequeueAfter) {
+		return
+	}
+	for i := range wl.Status.AdmissionChecks {
+		if check := &wl.Status.AdmissionChecks[i]; check.RetryCount != nil {
+			check.RetryCount = ptr.To[int32](0)
+		}
+	}
+}
+
+// withoutRetryFields returns the check as Kueue applies it. What Kueue applies
+// it owns: a delay would outlive its removal by the check's controller. A count
+// is only ever applied to reset it.
+func withoutRetryFields(check kueue.AdmissionCheckState) kueue.AdmissionCheckState {
+	check.RequeueAfterSeconds = nil
+	if ptr.Deref(check.RetryCount, 0) != 0 {
+		check.RetryCount = nil
+	}
+	return check
+}

@@ -1,0 +1,351 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package workload
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testingclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/features"
+	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
+)
+
+func TestRetryPlanRecordEviction(t *testing.T) {
+	cases := map[string]struct {
+		workload      *utiltestingapi.WorkloadWrapper
+		replacesSlice bool
+		wantReserved  bool
+	}{
+		"not admitted: the quota is released": {workload: reserved()},
+		"was admitted before": {
+			workload: reserved().Condition(conditionAt(kueue.WorkloadAdmitted, metav1.ConditionFalse, "NoReservation", "", -100)),
+		},
+		"admitted: the job is stopped first": {
+			workload:     reserved().Condition(conditionAt(kueue.WorkloadAdmitted, metav1.ConditionTrue, "Admitted", "", -10)),
+			wantReserved: true,
+		},
+		"replaces a slice whose pods run": {
+			workload:      reserved(),
+			replacesSlice: true,
+			wantReserved:  true,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			wl := tc.workload.AdmissionChecks(retryAt("a", 0, 60), checkAt("b", kueue.CheckStatePending, 0)).Obj()
+			wl.Status.Admission = &kueue.Admission{ClusterQueue: "cq"}
+			wantChecks := wl.DeepCopy().Status.AdmissionChecks
+			plan := PlanRetry(wl, RetryContext{
+				Now:           at(0),
+				IsRequired:    func(kueue.AdmissionCheckReference) bool { return true },
+				ReplacesSlice: tc.replacesSlice,
+			})
+			if plan.Action != RetryEvict {
+				t.Fatalf("Unexpected action %q", plan.Action)
+			}
+			plan.Record(wl)
+			if got := HasQuotaReservation(wl); got != tc.wantReserved || (wl.Status.Admission != nil) != tc.wantReserved {
+				t.Errorf("Unexpected quota reservation: %t, admission %v; want %t", got, wl.Status.Admission, tc.wantReserved)
+			}
+			if got := requeueAt(wl); !got.Equal(plan.Deadline) {
+				t.Errorf("Unexpected requeueAt %s, want %s", got, plan.Deadline)
+			}
+			if diff := cmp.Diff(wantChecks, wl.Status.AdmissionChecks); diff != "" {
+				t.Errorf("Unexpected checks (-want,+got):\n%s", diff)
+			}
+			requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
+			if tc.wantReserved {
+				if requeued != nil {
+					t.Errorf("Unexpected condition before the release: %v", requeued)
+				}
+				return
+			}
+			if requeued == nil || requeued.Status != metav1.ConditionFalse || requeued.Reason != kueue.WorkloadEvictedByAdmissionCheck || requeued.Message != plan.Message {
+				t.Errorf("Unexpected condition after the release: %v", requeued)
+			}
+		})
+	}
+}
+
+func TestRetryPlanRequeue(t *testing.T) {
+	pendingAfter := func(name string, state kueue.CheckState) kueue.AdmissionCheckState {
+		check := checkAt(name, kueue.CheckStatePending, 60)
+		check.Message = "Reset to Pending on requeue. Previously: " + string(state)
+		return check
+	}
+	withUpdates := checkAt("ready", kueue.CheckStateReady, 0)
+	withUpdates.PodSetUpdates = []kueue.PodSetUpdate{{Name: "main"}}
+
+	cases := map[string]struct {
+		workload         *kueue.Workload
+		wantChecks       []kueue.AdmissionCheckState
+		wantRequeueState *kueue.RequeueState
+		wantRequeued     metav1.ConditionStatus
+	}{
+		"counts those in Retry, those that succeeded from zero; resets all, clears the delays": {
+			workload: waiting(0, 60).AdmissionChecks(
+				retryAt("first", 0, 60),
+				withRetryCount(retryAt("again", 0, 60), 3),
+				checkAt("no-delay", kueue.CheckStateRetry, 0),
+				withRetryCount(checkAt("largest", kueue.CheckStateRetry, 0), math.MaxInt32),
+				withUpdates,
+				withRetryCount(checkAt("ready-again", kueue.CheckStateReady, 0), 3),
+				withRetryCount(checkAt("pending", kueue.CheckStatePending, 0), 1),
+				withMessage(checkAt("withdrawn", kueue.CheckStatePending, 5), "There is budget again."),
+				withMessage(retryAt("why", 0, 60), "No budget."),
+			).Obj(),
+			wantChecks: []kueue.AdmissionCheckState{
+				withRetryCount(pendingAfter("first", kueue.CheckStateRetry), 1),
+				withRetryCount(pendingAfter("again", kueue.CheckStateRetry), 4),
+				withRetryCount(pendingAfter("no-delay", kueue.CheckStateRetry), 1),
+				withRetryCount(pendingAfter("largest", kueue.CheckStateRetry), math.MaxInt32),
+				pendingAfter("ready", kueue.CheckStateReady),
+				pendingAfter("ready-again", kueue.CheckStateReady),
+				withRetryCount(checkAt("pending", kueue.CheckStatePending, 60), 1),
+				withMessage(checkAt("withdrawn", kueue.CheckStatePending, 60), "There is budget again."),
+				withMessage(withRetryCount(checkAt("why", kueue.CheckStatePending, 60), 1), "Reset to Pending on requeue. Previously: Retry. No budget."),
+			},
+			wantRequeued: metav1.ConditionTrue,
+		},
+		"the counter of WaitForPodsReady stays": {
+			workload: releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByPodsReadyTimeout, "", 0), metav1.ConditionFalse, kueue.WorkloadEvictedByPodsReadyTimeout, 1).
+				SetOrReplaceCondition(conditionAt(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, kueue.WorkloadWaitingForRetry, "", 1)).
+				RequeueState(ptr.To[int32](7), ptr.To(metav1.NewTime(at(60)))).Obj(),
+			wantRequeueState: &kueue.RequeueState{Count: ptr.To[int32](7)},
+			wantRequeued:     metav1.ConditionTrue,
+		},
+		"a stopped queue keeps the workload from being requeued": {
+			workload: releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByClusterQueueStopped, "", 0), metav1.ConditionFalse, kueue.WorkloadEvictedByClusterQueueStopped, 1).
+				RequeueState(nil, ptr.To(metav1.NewTime(at(60)))).AdmissionChecks(retryAt("a", 0, 60)).Obj(),
+			wantChecks:   []kueue.AdmissionCheckState{withRetryCount(pendingAfter("a", kueue.CheckStateRetry), 1)},
+			wantRequeued: metav1.ConditionFalse,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			wl := tc.workload
+			for i := range wl.Status.Conditions {
+				wl.Status.Conditions[i].Message = "waiting until 2026-02-06T10:01:00Z"
+			}
+			wl.Generation = 7
+			RetryPlan{}.Requeue(wl, at(60))
+			if diff := cmp.Diff(tc.wantChecks, wl.Status.AdmissionChecks); diff != "" {
+				t.Errorf("Unexpected checks (-want,+got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.wantRequeueState, wl.Status.RequeueState); diff != "" {
+				t.Errorf("Unexpected requeueState (-want,+got):\n%s", diff)
+			}
+			if got := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued).Status; got != tc.wantRequeued {
+				t.Errorf("Unexpected Requeued=%s, want %s", got, tc.wantRequeued)
+			}
+			wantNoWaitTold(t, wl)
+		})
+	}
+}
+
+// wantNoWaitTold fails if a condition still tells of a wait, or was written for an
+// older generation. That of a stopped queue is not written by the requeue.
+func wantNoWaitTold(t *testing.T, wl *kueue.Workload) {
+	t.Helper()
+	for _, cond := range wl.Status.Conditions {
+		if strings.Contains(cond.Reason, "QueueStopped") {
+			continue
+		}
+		if strings.Contains(cond.Message, "waiting until") || cond.Reason == kueue.WorkloadWaitingForRetry {
+			t.Errorf("%s still tells of the wait: %s, %s", cond.Type, cond.Reason, cond.Message)
+		}
+		if cond.ObservedGeneration != wl.Generation {
+			t.Errorf("Unexpected observed generation %d of %s, want %d", cond.ObservedGeneration, cond.Type, wl.Generation)
+		}
+	}
+}
+
+func TestRetryPlanForget(t *testing.T) {
+	reset := func(name string, state kueue.CheckState) kueue.AdmissionCheckState {
+		check := checkAt(name, kueue.CheckStatePending, 5)
+		check.Message = "Reset to Pending after eviction. Previously: " + string(state)
+		return check
+	}
+	cases := map[string]struct {
+		workload     *utiltestingapi.WorkloadWrapper
+		wantEvicted  string
+		wantRequeued string
+	}{
+		"while waiting": {
+			workload:     waiting(0, 60),
+			wantEvicted:  "Deactivated",
+			wantRequeued: "Deactivated",
+		},
+		"by Kueue, while waiting": {
+			workload: waiting(0, 60).Condition(conditionAt(kueue.WorkloadDeactivationTarget, metav1.ConditionTrue,
+				kueue.WorkloadEvictedByAdmissionCheck, "rejected", 5)),
+			wantEvicted:  "DeactivatedDueToAdmissionCheck",
+			wantRequeued: "DeactivatedDueToAdmissionCheck",
+		},
+		"after a preemption": {
+			workload: releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByPreemption, "", 0),
+				metav1.ConditionTrue, kueue.WorkloadEvictedByPreemption, 1),
+			wantEvicted:  "Deactivated",
+			wantRequeued: "Deactivated",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			wl := tc.workload.Active(false).AdmissionChecks(
+				withRetryCount(retryAt("retry", 0, 60), 2),
+				checkAt("rejected", kueue.CheckStateRejected, 0),
+				withRetryCount(checkAt("pending", kueue.CheckStatePending, 0), 1),
+			).Obj()
+			for i := range wl.Status.Conditions {
+				if wl.Status.Conditions[i].Type != kueue.WorkloadDeactivationTarget {
+					wl.Status.Conditions[i].Message = "waiting until 2026-02-06T10:01:00Z"
+				}
+			}
+			wl.Generation = 7
+			RetryPlan{}.Forget(wl, at(5))
+			wantNoWaitTold(t, wl)
+			if got := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime.Time; !got.Equal(at(5)) {
+				t.Errorf("Unexpected time of the eviction %s, want that of the deactivation, %s", got, at(5))
+			}
+			wantChecks := []kueue.AdmissionCheckState{
+				reset("retry", kueue.CheckStateRetry), reset("rejected", kueue.CheckStateRejected), checkAt("pending", kueue.CheckStatePending, 0),
+			}
+			if diff := cmp.Diff(wantChecks, wl.Status.AdmissionChecks); diff != "" {
+				t.Errorf("Unexpected checks (-want,+got):\n%s", diff)
+			}
+			if wl.Status.RequeueState != nil {
+				t.Errorf("Unexpected requeueState %v", wl.Status.RequeueState)
+			}
+			if got := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).Reason; got != tc.wantEvicted {
+				t.Errorf("Unexpected reason of Evicted %q, want %q", got, tc.wantEvicted)
+			}
+			if got := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued).Reason; got != tc.wantRequeued {
+				t.Errorf("Unexpected reason of Requeued %q, want %q", got, tc.wantRequeued)
+			}
+			if again := PlanRetry(wl, RetryContext{Now: at(5)}); again.Action != RetryNone {
+				t.Errorf("Unexpected action after everything was forgotten: %q", again.Action)
+			}
+		})
+	}
+}
+
+func TestResetRetryCounts(t *testing.T) {
+	for _, gate := range []bool{false, true} {
+		t.Run(fmt.Sprintf("gate %t", gate), func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, gate)
+			wl := reserved().AdmissionChecks(withRetryCount(checkAt("a", kueue.CheckStateReady, 0), 2), checkAt("b", kueue.CheckStateReady, 0)).Obj()
+			SyncAdmittedCondition(wl, at(5))
+			want := []kueue.AdmissionCheckState{withRetryCount(checkAt("a", kueue.CheckStateReady, 0), 2), checkAt("b", kueue.CheckStateReady, 0)}
+			if gate {
+				want[0].RetryCount = ptr.To[int32](0)
+			}
+			if diff := cmp.Diff(want, wl.Status.AdmissionChecks); diff != "" {
+				t.Errorf("Unexpected checks on admission (-want,+got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestResetChecksForEviction(t *testing.T) {
+	states := []kueue.AdmissionCheckState{
+		withRetryCount(retryAt("retry", 0, 60), 2),
+		withRetryCount(checkAt("ready", kueue.CheckStateReady, 0), 3),
+		withRetryCount(checkAt("pending", kueue.CheckStatePending, 0), 1),
+	}
+	reset := func(name string, state kueue.CheckState) kueue.AdmissionCheckState {
+		check := checkAt(name, kueue.CheckStatePending, 5)
+		check.Message = "Reset to Pending after eviction. Previously: " + string(state)
+		return check
+	}
+	cases := map[string]struct {
+		gate   bool
+		reason string
+		want   []kueue.AdmissionCheckState
+	}{
+		"gate off: all are reset": {
+			reason: kueue.WorkloadEvictedByAdmissionCheck,
+			want:   []kueue.AdmissionCheckState{reset("retry", kueue.CheckStateRetry), reset("ready", kueue.CheckStateReady), states[2]},
+		},
+		"evicted by a check: all are left as they are": {
+			gate:   true,
+			reason: kueue.WorkloadEvictedByAdmissionCheck,
+			want:   states,
+		},
+		"preempted: the delay is left, and what was Ready counts from zero": {
+			gate:   true,
+			reason: kueue.WorkloadEvictedByPreemption,
+			want:   []kueue.AdmissionCheckState{states[0], withRetryCount(reset("ready", kueue.CheckStateReady), 0), states[2]},
+		},
+		"deactivated: all are reset, and count from zero": {
+			gate:   true,
+			reason: kueue.WorkloadDeactivated,
+			want: []kueue.AdmissionCheckState{
+				withRetryCount(reset("retry", kueue.CheckStateRetry), 0),
+				withRetryCount(reset("ready", kueue.CheckStateReady), 0),
+				withRetryCount(states[2], 0),
+			},
+		},
+		"deactivated by Kueue: all are reset, and count from zero": {
+			gate:   true,
+			reason: ReasonWithCause(kueue.WorkloadDeactivated, kueue.WorkloadEvictedByAdmissionCheck),
+			want: []kueue.AdmissionCheckState{
+				withRetryCount(reset("retry", kueue.CheckStateRetry), 0),
+				withRetryCount(reset("ready", kueue.CheckStateReady), 0),
+				withRetryCount(states[2], 0),
+			},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, tc.gate)
+			wl := reserved().AdmissionChecks(slices.Clone(states)...).Obj()
+			prepareForEviction(wl, at(5), tc.reason, "")
+			if diff := cmp.Diff(tc.want, wl.Status.AdmissionChecks); diff != "" {
+				t.Errorf("Unexpected checks (-want,+got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestApplyOfRetryFields(t *testing.T) {
+	wl := reserved().AdmissionChecks(
+		withRetryCount(retryAt("a", 0, 60), 1),
+		withRetryCount(checkAt("b", kueue.CheckStateReady, 0), 0),
+	).Obj()
+	before := wl.DeepCopy()
+	got := PrepareWorkloadPatch(wl, true, testingclock.NewFakeClock(at(0)))
+	want := []kueue.AdmissionCheckState{
+		checkAt("a", kueue.CheckStateRetry, 0),
+		withRetryCount(checkAt("b", kueue.CheckStateReady, 0), 0),
+	}
+	if diff := cmp.Diff(want, got.Status.AdmissionChecks); diff != "" {
+		t.Errorf("Unexpected checks in the apply (-want,+got):\n%s", diff)
+	}
+	if diff := cmp.Diff(before, wl); diff != "" {
+		t.Errorf("The workload itself changed (-want,+got):\n%s", diff)
+	}
+}

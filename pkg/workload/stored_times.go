@@ -1,0 +1,85 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+	http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+package workload
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/features"
+)
+
+// latestTime is the latest time that the API can hold.
+var latestTime = time.Date(9999, time.December, 31, 23, 59, 59, 0, time.UTC)
+
+func roundedUp(t time.Time) time.Time {
+	if whole := t.Truncate(time.Second); whole.Before(t) {
+		return whole.Add(time.Second)
+	}
+	return t
+}
+
+// storable returns the time as the API can hold it, in whole seconds, rounded up.
+func storable(t time.Time) time.Time {
+	if t = roundedUp(t); t.After(latestTime) {
+		return latestTime
+	}
+	return t
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// RepairTimes sets the times in the lists of wl that the API server has stored,
+// but would not take back, to ones that it takes: the year 1, which is sent as
+// null, and, once they are in UTC, those before it or after the year 9999. A
+// write that carries the whole list would be refused for ever.
+func RepairTimes(wl *kueue.Workload) {
+	repair := func(t *metav1.Time) {
+		switch {
+		case t.UTC().Year() <= 1:
+			*t = metav1.NewTime(later(wl.CreationTimestamp.Time, time.Unix(0, 0)))
+		case t.After(latestTime):
+			*t = metav1.NewTime(latestTime)
+		}
+	}
+	for i := range wl.Status.Conditions {
+		repair(&wl.Status.Conditions[i].LastTransitionTime)
+	}
+	for i := range wl.Status.AdmissionChecks {
+		repair(&wl.Status.AdmissionChecks[i].LastTransitionTime)
+	}
+}
+
+// repairing returns update, with the times of what it returns repaired.
+func repairing(update func() (*kueue.Workload, bool, error)) func() (*kueue.Workload, bool, error) {
+	if !features.Enabled(features.ACRequeueAfter) {
+		return update
+	}
+	return func() (*kueue.Workload, bool, error) {
+		wl, updated, err := update()
+		if wl != nil {
+			RepairTimes(wl)
+		}
+		return wl, updated, err
+	}
+}

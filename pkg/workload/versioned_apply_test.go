@@ -1,0 +1,344 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package workload
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testingclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/features"
+	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
+	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
+)
+
+// The scheduler applies a copy of the workload that may be old.
+func TestLooseApplyMustNotUndoChecks(t *testing.T) {
+	cases := map[string]struct {
+		gate       bool
+		checks     []kueue.AdmissionCheckState
+		wantStrict bool
+	}{
+		"gate on":                             {gate: true, checks: []kueue.AdmissionCheckState{checkAt("a", kueue.CheckStatePending, 0)}, wantStrict: true},
+		"gate on, the copy has no checks yet": {gate: true, wantStrict: true},
+		"gate off":                            {checks: []kueue.AdmissionCheckState{checkAt("a", kueue.CheckStatePending, 0)}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, tc.gate)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			strict := false
+			client := utiltesting.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+				SubResourcePatch: func(_ context.Context, _ client.Client, _ string, obj client.Object, _ client.Patch, _ ...client.SubResourcePatchOption) error {
+					strict = obj.GetResourceVersion() == "7"
+					return nil
+				},
+			}).Build()
+			wl := reserved().AdmissionChecks(tc.checks...).ResourceVersion("7").Obj()
+			if err := PatchAdmissionStatus(ctx, client, wl, testingclock.NewFakeClock(at(0)), func() (*kueue.Workload, bool, error) {
+				return wl, true, nil
+			}, WithLooseOnApply()); err != nil {
+				t.Fatalf("Unexpected error: %v", err)
+			}
+			if strict != tc.wantStrict {
+				t.Errorf("Unexpected apply, with a resource version: %v, want %v", strict, tc.wantStrict)
+			}
+		})
+	}
+}
+
+// The scheduler writes why a workload waits for others to be ready, and then
+// reserves quota on the same copy: the first write must not be in the way.
+func TestApplyAfterApply(t *testing.T) {
+	cases := map[string]struct {
+		gate        bool
+		changesCopy bool
+		want        string
+	}{
+		"gate on":                    {gate: true, want: "8"},
+		"gate on, a copy is changed": {gate: true, changesCopy: true, want: "7"},
+		"gate off":                   {want: "7"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, tc.gate)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			client := utiltesting.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+				SubResourcePatch: func(_ context.Context, _ client.Client, _ string, obj client.Object, _ client.Patch, _ ...client.SubResourcePatchOption) error {
+					obj.SetResourceVersion("8")
+					return nil
+				},
+			}).Build()
+			wl := reserved().ResourceVersion("7").Obj()
+			changed := wl
+			if tc.changesCopy {
+				changed = wl.DeepCopy()
+			}
+			if err := PatchAdmissionStatus(ctx, client, wl, testingclock.NewFakeClock(at(0)), func() (*kueue.Workload, bool, error) {
+				return changed, true, nil
+			}, WithLooseOnApply()); err != nil {
+				t.Fatalf("Unexpected error: %v", err)
+			}
+			if wl.ResourceVersion != tc.want || tc.changesCopy && changed.ResourceVersion != "7" {
+				t.Errorf("Unexpected resource versions %q and %q, want %q of the first", wl.ResourceVersion, changed.ResourceVersion, tc.want)
+			}
+		})
+	}
+}
+
+// A loose apply that meets another write goes on to the version that came of it,
+// also when the cache is behind, but not if it would undo something there.
+func TestLooseApplyAfterAnotherWrite(t *testing.T) {
+	pending := func(reason string) metav1.Condition {
+		return conditionAt(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, reason, "", 0)
+	}
+	seen := func() *utiltestingapi.WorkloadWrapper {
+		return utiltestingapi.MakeWorkload("wl", "ns").UID("uid").Generation(1).Condition(pending("Inadmissible")).
+			Condition(conditionAt(kueue.WorkloadPreempted, metav1.ConditionFalse, "QuotaReserved", "", 0.7)).
+			AdmissionChecks(checkAt("a", kueue.CheckStatePending, 0))
+	}
+	type writes []*utiltestingapi.WorkloadWrapper
+	cases := map[string]struct {
+		// seen is what the apply was decided on, if not seen().
+		seen *utiltestingapi.WorkloadWrapper
+		// writes come in between, each before another apply.
+		writes writes
+		// readsBehind is how many reads return the workload as it was.
+		readsBehind int
+		strict      bool
+		changesCopy bool
+		wantApplied bool
+		wantReads   int
+	}{
+		"no other write": {
+			wantApplied: true,
+		},
+		"the scheduler noted why it has no quota": {
+			writes:      writes{seen().SetOrReplaceCondition(pending("Pending")).ResourceRequests(kueue.PodSetRequest{Name: "main"})},
+			wantApplied: true,
+			wantReads:   1,
+		},
+		"as the scheduler reserves": {
+			writes:      writes{seen().SetOrReplaceCondition(pending("Pending"))},
+			changesCopy: true,
+			wantApplied: true,
+			wantReads:   1,
+		},
+		"one write after the other": {
+			writes:      writes{seen().Label("a", "b"), seen().Label("a", "c")},
+			wantApplied: true,
+			wantReads:   2,
+		},
+		"one write after the other, without end": {
+			writes:    writes{seen(), seen(), seen(), seen(), seen(), seen(), seen()},
+			wantReads: 5,
+		},
+		"the cache is behind": {
+			writes:      writes{seen().Label("a", "b")},
+			readsBehind: 2,
+			wantApplied: true,
+			wantReads:   3,
+		},
+		"the cache stays behind": {
+			writes:      writes{seen().Label("a", "b")},
+			readsBehind: 100,
+			wantReads:   5,
+		},
+		"a strict apply": {
+			writes: writes{seen().Label("a", "b")},
+			strict: true,
+		},
+		"a label and a condition of somebody else": {
+			writes:      writes{seen().Label("a", "b").Condition(conditionAt(kueue.WorkloadPodsReady, metav1.ConditionFalse, "", "", 0))},
+			wantApplied: true,
+			wantReads:   1,
+		},
+		"a check asked for a retry": {
+			writes:    writes{seen().AdmissionChecks(retryAt("a", 0, 60))},
+			wantReads: 1,
+		},
+		"a check asked for a retry, the cache is behind": {
+			writes:      writes{seen().AdmissionChecks(retryAt("a", 0, 60))},
+			readsBehind: 1,
+			wantReads:   2,
+		},
+		"a check asked for a retry, after another write": {
+			writes:    writes{seen().Label("a", "b"), seen().AdmissionChecks(retryAt("a", 0, 60))},
+			wantReads: 2,
+		},
+		"a check has another delay": {
+			writes: writes{seen().AdmissionChecks(func() kueue.AdmissionCheckState {
+				check := retryAt("a", 0, 60)
+				check.State = kueue.CheckStatePending
+				return check
+			}())},
+			wantReads: 1,
+		},
+		"a check was set back to the state that it had": {
+			writes:    writes{seen().AdmissionChecks(checkAt("a", kueue.CheckStatePending, 10))},
+			wantReads: 1,
+		},
+		"a retry of a check was counted": {
+			writes:    writes{seen().AdmissionChecks(withRetryCount(checkAt("a", kueue.CheckStatePending, 0), 1))},
+			wantReads: 1,
+		},
+		"a check was added": {
+			writes:    writes{seen().AdmissionChecks(checkAt("a", kueue.CheckStatePending, 0), checkAt("b", kueue.CheckStatePending, 0))},
+			wantReads: 1,
+		},
+		"the same with times as the API keeps them": {
+			writes:      writes{seen().SetOrReplaceCondition(conditionAt(kueue.WorkloadPreempted, metav1.ConditionFalse, "QuotaReserved", "", 0))},
+			wantApplied: true,
+			wantReads:   1,
+		},
+		"it was preempted": {
+			writes:    writes{seen().SetOrReplaceCondition(conditionAt(kueue.WorkloadPreempted, metav1.ConditionTrue, "InClusterQueue", "", 0))},
+			wantReads: 1,
+		},
+		"it waits": {
+			writes:    writes{seen().RequeueState(nil, ptr.To(metav1.NewTime(at(60))))},
+			wantReads: 1,
+		},
+		"it was taken out of the queue": {
+			writes:    writes{seen().Condition(conditionAt(kueue.WorkloadRequeued, metav1.ConditionFalse, kueue.WorkloadEvictedByLocalQueueStopped, "", 0))},
+			wantReads: 1,
+		},
+		"it has quota": {
+			writes:    writes{seen().SetOrReplaceCondition(conditionAt(kueue.WorkloadQuotaReserved, metav1.ConditionTrue, "QuotaReserved", "", 0))},
+			wantReads: 1,
+		},
+		"it has quota elsewhere": {
+			seen:      seen().Admission(utiltestingapi.MakeAdmission("cq").Obj()),
+			writes:    writes{seen().Admission(utiltestingapi.MakeAdmission("other").Obj())},
+			wantReads: 1,
+		},
+		"a node of it is healthy again": {
+			seen:      seen().UnhealthyNodes("node"),
+			writes:    writes{seen()},
+			wantReads: 1,
+		},
+		"the cluster of the slice that it replaces": {
+			seen:        seen().ClusterName("worker"),
+			writes:      writes{seen().Label("a", "b")},
+			wantApplied: true,
+			wantReads:   1,
+		},
+		"another cluster": {
+			seen:      seen().ClusterName("worker"),
+			writes:    writes{seen().ClusterName("other")},
+			wantReads: 1,
+		},
+		"its spec has changed": {
+			writes:    writes{seen().Generation(2)},
+			wantReads: 1,
+		},
+		"it has finished": {
+			writes:    writes{seen().Finished()},
+			wantReads: 1,
+		},
+		"it is another one with the same name": {
+			writes:    writes{seen().UID("other")},
+			wantReads: 1,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			if tc.seen == nil {
+				tc.seen = seen()
+			}
+			first := tc.seen.ResourceVersion("10").Obj()
+			current, version, applies, reads := first, 10, 0, 0
+			cl := utiltesting.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+				Get: func(_ context.Context, _ client.WithWatch, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+					if reads++; reads <= tc.readsBehind {
+						first.DeepCopyInto(obj.(*kueue.Workload))
+					} else {
+						current.DeepCopyInto(obj.(*kueue.Workload))
+					}
+					return nil
+				},
+				SubResourcePatch: func(_ context.Context, _ client.Client, _ string, obj client.Object, _ client.Patch, _ ...client.SubResourcePatchOption) error {
+					if applies++; applies <= len(tc.writes) {
+						version++
+						current = tc.writes[applies-1].ResourceVersion(strconv.Itoa(version)).Obj()
+					}
+					if obj.GetResourceVersion() != current.ResourceVersion {
+						return apierrors.NewConflict(kueue.Resource("workloads"), obj.GetName(), errors.New("the object has been modified"))
+					}
+					obj.SetResourceVersion("99")
+					return nil
+				},
+			}).Build()
+			wl := first.DeepCopy()
+			updated := wl
+			if tc.changesCopy {
+				updated = wl.DeepCopy()
+			}
+			err := PatchAdmissionStatus(ctx, cl, wl, testingclock.NewFakeClock(at(0)), func() (*kueue.Workload, bool, error) {
+				return updated, UnsetQuotaReservationWithCondition(updated, "Waiting", "", at(0)), nil
+			}, func(o *PatchAdmissionStatusOptions) { o.StrictApply = tc.strict })
+			if tc.wantApplied && err != nil || !tc.wantApplied && !apierrors.IsConflict(err) {
+				t.Errorf("Unexpected error: %v", err)
+			}
+			wantVersion := "10"
+			if tc.wantApplied && !tc.changesCopy {
+				wantVersion = "99"
+			}
+			if wl.ResourceVersion != wantVersion || updated.ResourceVersion != wantVersion {
+				t.Errorf("Unexpected resource versions %s and %s, want %s", wl.ResourceVersion, updated.ResourceVersion, wantVersion)
+			}
+			wantApplies := 1
+			switch {
+			case tc.wantApplied:
+				wantApplies += len(tc.writes)
+			case tc.readsBehind == 0 && !tc.strict:
+				wantApplies = min(len(tc.writes), 6)
+			}
+			if applies != wantApplies || reads != tc.wantReads {
+				t.Errorf("Unexpected %d applies and %d reads, want %d and %d", applies, reads, wantApplies, tc.wantReads)
+			}
+		})
+	}
+}
+
+func TestLooseApplyToDeletedWorkload(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	ctx, _ := utiltesting.ContextWithLog(t)
+	cl := utiltesting.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+		SubResourcePatch: func(_ context.Context, _ client.Client, _ string, obj client.Object, _ client.Patch, _ ...client.SubResourcePatchOption) error {
+			return apierrors.NewConflict(kueue.Resource("workloads"), obj.GetName(), errors.New("the object has been modified"))
+		},
+	}).Build()
+	wl := utiltestingapi.MakeWorkload("wl", "ns").Obj()
+	err := PatchAdmissionStatus(ctx, cl, wl, testingclock.NewFakeClock(at(0)), func() (*kueue.Workload, bool, error) {
+		return wl, true, nil
+	}, WithLooseOnApply())
+	if !apierrors.IsNotFound(err) {
+		t.Errorf("Unexpected error: %v, want that it is not found", err)
+	}
+}
