@@ -50,9 +50,10 @@ func later(a, b time.Time) time.Time {
 }
 
 // RepairTimes sets the times in the lists of wl that the API server has stored,
-// but would not take back, to ones that it takes: the year 1, which is sent as
-// null, and, once they are in UTC, those before it or after the year 9999. A
-// write that carries the whole list would be refused for ever.
+// but would not take back as they are, to ones that it takes: the year 1, which is
+// sent as null, and, once they are in UTC, those before it or after the year 9999.
+// A write that carries the whole list would be refused for ever. The fraction of a
+// second of a Retry, which a write cuts off, is rounded up.
 func RepairTimes(wl *kueue.Workload) {
 	repair := func(t *metav1.Time) {
 		switch {
@@ -66,7 +67,11 @@ func RepairTimes(wl *kueue.Workload) {
 		repair(&wl.Status.Conditions[i].LastTransitionTime)
 	}
 	for i := range wl.Status.AdmissionChecks {
-		repair(&wl.Status.AdmissionChecks[i].LastTransitionTime)
+		check := &wl.Status.AdmissionChecks[i]
+		repair(&check.LastTransitionTime)
+		if check.State == kueue.CheckStateRetry {
+			check.LastTransitionTime = metav1.NewTime(roundedUp(check.LastTransitionTime.Time))
+		}
 	}
 }
 

@@ -103,7 +103,8 @@ var expected = []struct {
 }{
 	{regexp.MustCompile(`^Deployment kueue-system/kueue-controller-manager$`), regexp.MustCompile(`^replace /spec/template/spec/containers/0/(image|imagePullPolicy)$`), nil},
 	{regexp.MustCompile(`^Deployment kueue-system/kueue-controller-manager$`), regexp.MustCompile(`^add /spec/template/spec/containers/0/args/[0-9]+$`), gateArgument},
-	{regexp.MustCompile(`^CustomResourceDefinition workloads\.kueue\.x-k8s\.io$`), regexp.MustCompile(`^add /spec/versions/[0-9]+/schema/openAPIV3Schema/properties/status/properties/admissionChecks/items/properties/(requeueAfterSeconds|retryCount)$`), nil},
+	{regexp.MustCompile(`^CustomResourceDefinition workloads\.kueue\.x-k8s\.io$`), regexp.MustCompile(`^add /spec/versions/[0-9]+/schema/openAPIV3Schema/properties/status/properties/(admissionChecks/items/properties/(requeueAfterSeconds|retryCount)|requeueState/properties/backoffUntil)$`), nil},
+	{regexp.MustCompile(`^CustomResourceDefinition workloads\.kueue\.x-k8s\.io$`), regexp.MustCompile(`^add /spec/versions/[0-9]+/additionalPrinterColumns/[0-9]+$`), nil},
 }
 
 // compare prints the differences of two sets of objects, and returns an error

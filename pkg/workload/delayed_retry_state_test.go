@@ -1,0 +1,232 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+	http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+package workload
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/features"
+	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
+)
+
+func TestStateOf(t *testing.T) {
+	queued := func() *utiltestingapi.WorkloadWrapper { return utiltestingapi.MakeWorkload("wl", "ns") }
+	backoff := func() *utiltestingapi.WorkloadWrapper {
+		return releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByPodsReadyTimeout, "", 0),
+			metav1.ConditionFalse, kueue.WorkloadEvictedByPodsReadyTimeout, 1).
+			RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(at(60))))
+	}
+	cases := map[string]struct {
+		workload *kueue.Workload
+		want     RetryState
+	}{
+		"new":                     {workload: queued().Obj(), want: RetryStateQueued},
+		"requeued":                {workload: requeuedWorkload().Obj(), want: RetryStateQueued},
+		"reserved":                {workload: reserved().Obj(), want: RetryStateReserved},
+		"evicted, quota held":     {workload: evictedByRetry(0, 60).Obj(), want: RetryStateStopping},
+		"waiting":                 {workload: waiting(0, 60).Obj(), want: RetryStateWaiting},
+		"waiting, first release":  {workload: firstRelease(waiting(0, 60)).Obj(), want: RetryStateWaiting},
+		"deactivated":             {workload: waiting(0, 60).Active(false).Obj(), want: RetryStateInactive},
+		"about to be deactivated": {workload: waiting(0, 60).Condition(conditionAt(kueue.WorkloadDeactivationTarget, metav1.ConditionTrue, "Test", "", 5)).Obj(), want: RetryStateInactive},
+		"reactivated": {
+			workload: releasedAt(evictedFor(reserved(), kueue.WorkloadDeactivated, "", 0), metav1.ConditionFalse, kueue.WorkloadDeactivated, 1).Obj(),
+			want:     RetryStateReactivated,
+		},
+		"reactivated after Kueue had deactivated it": {
+			workload: releasedAt(evictedFor(reserved(), "DeactivatedDueToAdmissionCheck", "", 0), metav1.ConditionFalse, "DeactivatedDueToAdmissionCheck", 1).Obj(),
+			want:     RetryStateReactivated,
+		},
+		"a backoff of WaitForPodsReady":                             {workload: backoff().Obj(), want: RetryStateKeptOut},
+		"a backoff that a check has moved":                          {workload: withBackoffUntil(backoff().Obj(), at(30)), want: RetryStateWaiting},
+		"a backoff that nobody would end":                           {workload: backoff().SetOrReplaceCondition(conditionAt(kueue.WorkloadRequeued, metav1.ConditionTrue, "Test", "", 1)).Obj(), want: RetryStateWaiting},
+		"a stopped queue":                                           {workload: releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByClusterQueueStopped, "", 0), metav1.ConditionFalse, kueue.WorkloadEvictedByClusterQueueStopped, 1).Obj(), want: RetryStateKeptOut},
+		"a stopped queue, and a delay":                              {workload: releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByClusterQueueStopped, "", 0), metav1.ConditionFalse, kueue.WorkloadEvictedByClusterQueueStopped, 1).RequeueState(nil, ptr.To(metav1.NewTime(at(60)))).Obj(), want: RetryStateWaiting},
+		"evicted by a check with the gate off, and released":        {workload: releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByAdmissionCheck, "", 0), metav1.ConditionFalse, kueue.WorkloadEvictedByAdmissionCheck, 1).Obj(), want: RetryStateWaiting},
+		"not requeued, but not evicted: left to what has set it so": {workload: queued().Condition(conditionAt(kueue.WorkloadRequeued, metav1.ConditionFalse, kueue.WorkloadEvictedByAdmissionCheck, "", 0)).Obj(), want: RetryStateKeptOut},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := StateOf(tc.workload); got != tc.want {
+				t.Errorf("Unexpected state %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// everyWorkload calls f with workloads in all combinations of what the decision
+// looks at, whether they can come about or not.
+func everyWorkload(f func(name string, wl *utiltestingapi.WorkloadWrapper)) {
+	type variant struct {
+		name  string
+		apply func(*utiltestingapi.WorkloadWrapper)
+	}
+	nothing := variant{"-", func(*utiltestingapi.WorkloadWrapper) {}}
+	condition := func(conditionType string, status metav1.ConditionStatus, reasons ...string) []variant {
+		var all []variant
+		for _, reason := range reasons {
+			all = append(all, variant{fmt.Sprintf("%s=%s(%s)", conditionType, status, reason), func(wl *utiltestingapi.WorkloadWrapper) {
+				wl.SetOrReplaceCondition(conditionAt(conditionType, status, reason, "", 0))
+			}})
+		}
+		return all
+	}
+	quota := append(condition(kueue.WorkloadQuotaReserved, metav1.ConditionTrue, "QuotaReserved"),
+		condition(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, "Pending", kueue.WorkloadWaitingForRetry)...)
+	evicted := append([]variant{nothing}, condition(kueue.WorkloadEvicted, metav1.ConditionTrue, kueue.WorkloadEvictedByAdmissionCheck,
+		kueue.WorkloadEvictedByPodsReadyTimeout, kueue.WorkloadEvictedByPreemption, kueue.WorkloadDeactivated)...)
+	requeued := append([]variant{nothing}, append(condition(kueue.WorkloadRequeued, metav1.ConditionTrue, kueue.WorkloadBackoffFinished),
+		condition(kueue.WorkloadRequeued, metav1.ConditionFalse, kueue.WorkloadEvictedByAdmissionCheck,
+			kueue.WorkloadEvictedByPodsReadyTimeout, kueue.WorkloadEvictedByClusterQueueStopped, kueue.WorkloadDeactivated)...)...)
+	times := []variant{nothing}
+	for _, requeueAt := range []float64{-10, 0, 30, 90} {
+		times = append(times, variant{fmt.Sprintf("requeueAt %v", requeueAt), func(wl *utiltestingapi.WorkloadWrapper) {
+			wl.RequeueState(nil, ptr.To(metav1.NewTime(at(requeueAt))))
+		}}, variant{fmt.Sprintf("requeueAt %v count 2", requeueAt), func(wl *utiltestingapi.WorkloadWrapper) {
+			wl.RequeueState(ptr.To[int32](2), ptr.To(metav1.NewTime(at(requeueAt))))
+		}})
+		for _, backoffUntil := range []float64{-20, 0, 30} {
+			times = append(times, variant{fmt.Sprintf("requeueAt %v count 2 backoffUntil %v", requeueAt, backoffUntil), func(wl *utiltestingapi.WorkloadWrapper) {
+				wl.RequeueState(ptr.To[int32](2), ptr.To(metav1.NewTime(at(requeueAt))))
+				withBackoffUntil(wl.Obj(), at(backoffUntil))
+			}})
+		}
+	}
+	var checks []variant
+	for name, check := range map[string]kueue.AdmissionCheckState{
+		"Pending":      checkAt("a", kueue.CheckStatePending, 0),
+		"Ready":        checkAt("a", kueue.CheckStateReady, 0),
+		"Retry":        checkAt("a", kueue.CheckStateRetry, 0),
+		"Retry 60":     retryAt("a", 0, 60),
+		"Retry 5.3+0":  retryAt("a", 5.3, 0),
+		"Retry 0.3+60": retryAt("a", 0.3, 60),
+		"Rejected":     checkAt("a", kueue.CheckStateRejected, 0),
+		"Pending stray": func() kueue.AdmissionCheckState {
+			c := retryAt("a", 0, 60)
+			c.State = kueue.CheckStatePending
+			return c
+		}(),
+	} {
+		checks = append(checks, variant{name, func(wl *utiltestingapi.WorkloadWrapper) { wl.AdmissionChecks(check) }})
+	}
+	for _, q := range quota {
+		for _, e := range evicted {
+			for _, r := range requeued {
+				for _, at := range times {
+					for _, c := range checks {
+						wl := utiltestingapi.MakeWorkload("wl", "ns")
+						for _, v := range []variant{q, e, r, at, c} {
+							v.apply(wl)
+						}
+						f(fmt.Sprintf("%s, %s, %s, %s, %s", q.name, e.name, r.name, at.name, c.name), wl)
+					}
+				}
+			}
+		}
+	}
+}
+
+func planAt(wl *kueue.Workload, now time.Time) RetryPlan {
+	return PlanRetry(wl, RetryContext{Now: now, IsRequired: func(kueue.AdmissionCheckReference) bool { return true }})
+}
+
+// carryOut does what the reconciler does about a plan, but for those that are the
+// rest of Kueue's.
+func carryOut(plan RetryPlan, wl *kueue.Workload, now time.Time) {
+	switch plan.Action {
+	case RetryEvict, RetryHold, RetryRecord:
+		plan.Record(wl)
+	case RetryRequeue:
+		plan.Requeue(wl, now)
+	case RetryTidy:
+		plan.Tidy(wl)
+	case RetryReactivate:
+		SetRequeuedCondition(wl, kueue.WorkloadReactivated, "", true)
+	}
+}
+
+// Whatever a workload looks like: what the queues keep from the scheduler is
+// ended, at its deadline and not before, and nothing is written twice.
+func TestEveryWorkloadComesToItsEnd(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	now := at(20)
+	tried := 0
+	everyWorkload(func(name string, w *utiltestingapi.WorkloadWrapper) {
+		tried++
+		wl := w.Obj()
+		first := planAt(wl, now)
+		if !HasQuotaReservation(wl) && MustWait(wl) && StateOf(wl) != RetryStateKeptOut && first.Action == RetryNone {
+			t.Errorf("%s: kept from the scheduler, and nobody ends it", name)
+		}
+		plan, clock := first, now
+		for steps := 0; plan.Action != RetryNone && plan.Action != RetryReject; steps++ {
+			if steps > 8 {
+				t.Fatalf("%s: no end, first %q, now %q", name, first.Action, plan.Action)
+			}
+			switch {
+			case plan.Action == RetryWait:
+				if !plan.Deadline.Equal(requeueAt(wl)) || !clock.Before(plan.Deadline) {
+					t.Errorf("%s: waits until %s, at %s, with %s recorded", name, plan.Deadline, clock, requeueAt(wl))
+				}
+				clock = plan.Deadline
+			case plan.Action == RetryRequeue && clock.Before(plan.Deadline):
+				t.Errorf("%s: requeued before its deadline", name)
+			}
+			before := wl.DeepCopy()
+			carryOut(plan, wl, clock)
+			next := planAt(wl, clock)
+			if next.Action == plan.Action && plan.Action != RetryWait {
+				t.Errorf("%s: %q twice: %v, then %v", name, plan.Action, before.Status, wl.Status)
+			}
+			plan = next
+		}
+		if plan.Action == RetryNone && !HasQuotaReservation(wl) && MustWait(wl) && StateOf(wl) != RetryStateKeptOut {
+			t.Errorf("%s: kept from the scheduler at the end", name)
+		}
+	})
+	if tried < 10000 {
+		t.Errorf("Only %d workloads were tried", tried)
+	}
+}
+
+// With the gate off a workload without quota that has a check in Retry and a
+// requeueAt is requeued at that time, whoever brought it there.
+func TestEveryLeftWaitingWorkloadComesToItsEnd(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, false)
+	everyWorkload(func(name string, w *utiltestingapi.WorkloadWrapper) {
+		wl := w.Obj()
+		plan := PlanLeftWaiting(wl, at(20))
+		if HasQuotaReservation(wl) || requeueAt(wl).IsZero() || !HasRetryChecks(wl) {
+			return
+		}
+		want := RetryRequeue
+		if at(20).Before(requeueAt(wl)) {
+			want = RetryWait
+		}
+		if plan.Action != want || !plan.Deadline.Equal(requeueAt(wl)) {
+			t.Errorf("%s: %q at %s, want %q", name, plan.Action, plan.Deadline, want)
+		}
+		plan.Requeue(wl, at(100))
+		if MustWait(wl) || HasRetryChecks(wl) || !requeueAt(wl).IsZero() {
+			t.Errorf("%s: still kept after the requeue", name)
+		}
+	})
+}
