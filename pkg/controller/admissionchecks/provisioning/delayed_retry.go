@@ -19,8 +19,8 @@ package provisioning
 import (
 	"context"
 	"encoding/json"
+	"iter"
 	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -49,6 +49,11 @@ import (
 // ends with a success; limit and backoff follow from it. The offset is the last
 // number of the series before. So the request of attempt n has led to a retry
 // that was counted if, and only if, n <= offset + retryCount.
+//
+// A success is recorded before the check shows it: once the count was reset, or
+// the request deleted, nothing else tells that its number was used. So it is with
+// a failure whose request is gone. While the count is zero the offset follows from
+// that record as well. It is recorded itself before the check asks for a retry.
 
 const (
 	// attemptOffsetsAnnotation of a Workload holds the offsets of its checks, as a
@@ -56,21 +61,52 @@ const (
 	// has no entry has the offset 0.
 	attemptOffsetsAnnotation = "kueue.x-k8s.io/provisioning-attempt-offsets"
 
-	// evictedWithGateOffMessage ends the message of the Evicted condition if the
-	// last eviction was by an admission check with the gate off.
-	evictedWithGateOffMessage = "At least one admission check is false"
+	// usedAttemptsAnnotation holds, in the same form, the numbers of the last
+	// requests that were provisioned, or are gone after they had failed.
+	usedAttemptsAnnotation = "kueue.x-k8s.io/provisioning-used-attempts"
 )
 
-type attemptOffsets map[kueue.AdmissionCheckReference]int32
+// attemptNumbers has a number for each check that has one.
+type attemptNumbers map[kueue.AdmissionCheckReference]int32
 
-// attemptOffsetsOf returns the recorded offsets. What makes no sense is ignored.
-func attemptOffsetsOf(wl *kueue.Workload) attemptOffsets {
-	var offsets attemptOffsets
-	if err := json.Unmarshal([]byte(wl.Annotations[attemptOffsetsAnnotation]), &offsets); err != nil || offsets == nil {
-		return make(attemptOffsets)
+// attemptNumbersOf returns what is recorded in the annotation. What makes no
+// sense is ignored.
+func attemptNumbersOf(wl *kueue.Workload, annotation string) attemptNumbers {
+	var numbers attemptNumbers
+	if err := json.Unmarshal([]byte(wl.Annotations[annotation]), &numbers); err != nil || numbers == nil {
+		return make(attemptNumbers)
 	}
-	maps.DeleteFunc(offsets, func(_ kueue.AdmissionCheckReference, offset int32) bool { return offset <= 0 })
-	return offsets
+	maps.DeleteFunc(numbers, isNoAttempt)
+	return numbers
+}
+
+func isNoAttempt(_ kueue.AdmissionCheckReference, number int32) bool {
+	return number <= 0
+}
+
+func attemptOffsetsOf(wl *kueue.Workload) attemptNumbers {
+	return attemptNumbersOf(wl, attemptOffsetsAnnotation)
+}
+
+func usedAttemptsOf(wl *kueue.Workload) attemptNumbers {
+	return attemptNumbersOf(wl, usedAttemptsAnnotation)
+}
+
+// retriesOf returns the retries of the present series: none for a check that
+// succeeded, whether its count was reset already or not.
+func retriesOf(check *kueue.AdmissionCheckState) int32 {
+	if check.State == kueue.CheckStateReady {
+		return 0
+	}
+	return ptr.Deref(check.RetryCount, 0)
+}
+
+// attemptOffset returns the last number of the series before the present one.
+func attemptOffset(check *kueue.AdmissionCheckState, offsets, used attemptNumbers) int32 {
+	if retriesOf(check) > 0 {
+		return offsets[check.Name]
+	}
+	return max(offsets[check.Name], used[check.Name]-1)
 }
 
 // nextAttempt returns the number for a new request of the check, which is
@@ -80,7 +116,7 @@ func nextAttempt(wl *kueue.Workload, checkName kueue.AdmissionCheckReference, at
 	if !features.Enabled(features.ACRequeueAfter) || check == nil {
 		return attempt
 	}
-	return attemptOffsetsOf(wl)[checkName] + ptr.Deref(check.RetryCount, 0) + 1
+	return attemptOffset(check, attemptOffsetsOf(wl), usedAttemptsOf(wl)) + retriesOf(check) + 1
 }
 
 // holdsQuota returns true if the workload has its quota reserved to stay.
@@ -101,23 +137,35 @@ func asksForRetry(wl *kueue.Workload, pr *autoscaling.ProvisioningRequest) bool 
 		(isFailed(pr) || (isBookingExpired(pr) && !isCapacityRevoked(pr) && !workload.IsAdmitted(wl)))
 }
 
-// retriedWithGateOff returns true if the request has failed before the workload
-// lost its quota for the last time, by an admission check and with the gate off.
-// The Evicted condition tells it until the next eviction.
-func retriedWithGateOff(wl *kueue.Workload, pr *autoscaling.ProvisioningRequest) bool {
-	evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
-	if evicted == nil || !strings.HasSuffix(evicted.Message, evictedWithGateOffMessage) || !asksForRetry(wl, pr) {
+// retriedWithGateOff returns true if the failed request has led to a retry that
+// was counted in requeueState only: since it failed the check was set back to
+// Pending, as every eviction with the gate off does it. With the gate on a check
+// in Retry keeps that state until its retry is counted. A check that was Ready
+// is set back by other evictions as well, so there it has to be the last one.
+func retriedWithGateOff(wl *kueue.Workload, check *kueue.AdmissionCheckState, last lastRequest, provisioned bool) bool {
+	if !asksForRetry(wl, last.request) || check.State != kueue.CheckStatePending || check.RetryCount != nil || requeueCount(wl) == 0 ||
+		last.request.CreationTimestamp.After(check.LastTransitionTime.Time) || failure(last.request).LastTransitionTime.After(check.LastTransitionTime.Time) {
 		return false
 	}
-	return !apimeta.FindStatusCondition(pr.Status.Conditions, failure(pr)).LastTransitionTime.After(evicted.LastTransitionTime.Time)
+	evicted, byCheck := workload.IsEvictedByAdmissionCheck(wl)
+	return !provisioned || (byCheck && evicted.LastTransitionTime.Equal(&check.LastTransitionTime))
 }
 
-// failure returns the type of the condition for which pr asks for a retry.
-func failure(pr *autoscaling.ProvisioningRequest) string {
-	if isFailed(pr) {
-		return autoscaling.Failed
+// requeueCount returns the counter of WaitForPodsReady, and of the checks while
+// the gate was off.
+func requeueCount(wl *kueue.Workload) int32 {
+	if wl.Status.RequeueState == nil {
+		return 0
 	}
-	return autoscaling.BookingExpired
+	return ptr.Deref(wl.Status.RequeueState.Count, 0)
+}
+
+// failure returns the condition for which pr asks for a retry.
+func failure(pr *autoscaling.ProvisioningRequest) *metav1.Condition {
+	if isFailed(pr) {
+		return apimeta.FindStatusCondition(pr.Status.Conditions, autoscaling.Failed)
+	}
+	return apimeta.FindStatusCondition(pr.Status.Conditions, autoscaling.BookingExpired)
 }
 
 // updateForRetry updates the state of the check for a request, of the given
@@ -125,7 +173,7 @@ func failure(pr *autoscaling.ProvisioningRequest) string {
 // or Rejected when the limit of the strategy is reached. It returns false if
 // there is nothing to change, because the request has led to a retry before.
 func updateForRetry(check *kueue.AdmissionCheckState, pr *autoscaling.ProvisioningRequest, attempt, offset int32, strategy *kueue.ProvisioningRequestRetryStrategy, now time.Time) bool {
-	retries := ptr.Deref(check.RetryCount, 0)
+	retries := retriesOf(check)
 	if check.State == kueue.CheckStateRetry || check.State == kueue.CheckStateRejected || attempt <= offset+retries {
 		return false
 	}
@@ -136,7 +184,7 @@ func updateForRetry(check *kueue.AdmissionCheckState, pr *autoscaling.Provisioni
 	// The API drops fractions of seconds, which would cut the backoff short.
 	check.LastTransitionTime = metav1.NewTime(now.Add(time.Second - 1).Truncate(time.Second))
 	check.State, check.RequeueAfterSeconds = kueue.CheckStateRejected, nil
-	check.Message = apimeta.FindStatusCondition(pr.Status.Conditions, failure(pr)).Message
+	check.Message = failure(pr).Message
 	if retries < *strategy.BackoffLimitCount {
 		check.State = kueue.CheckStateRetry
 		check.Message = message + check.Message
@@ -157,21 +205,70 @@ func backoffSeconds(retries, base, maximum int32) int32 {
 	return int32(max(0, min(int64(jittered/time.Second), int64(maximum))))
 }
 
-// wasForgotten returns true if the answer of the check, which its last request
-// had led to, was reset by a deactivation. The request is not to lead to another
-// one. Once that is recorded the message has to go: it says nothing about the
-// requests that follow.
-func wasForgotten(check kueue.AdmissionCheckState) bool {
-	return ptr.Deref(check.RetryCount, 0) == 0 && check.State == kueue.CheckStatePending &&
-		(strings.HasSuffix(check.Message, "after eviction. Previously: "+string(kueue.CheckStateRetry)) ||
-			strings.HasSuffix(check.Message, "after eviction. Previously: "+string(kueue.CheckStateRejected)))
+// wasForgotten returns true if pr has failed in a life of the workload that ended
+// with a deactivation, which resets the counts. Reactivated, the workload does not
+// answer for it any more. The Requeued condition tells of the reactivation until
+// the next eviction.
+func wasForgotten(wl *kueue.Workload, check *kueue.AdmissionCheckState, pr *autoscaling.ProvisioningRequest) bool {
+	if !workload.IsActive(wl) || (check.State == kueue.CheckStatePending && workload.IsEvictedByDeactivation(wl)) {
+		return true
+	}
+	requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
+	return check.State == kueue.CheckStatePending &&
+		requeued != nil && requeued.Status == metav1.ConditionTrue && requeued.Reason == kueue.WorkloadReactivated &&
+		pr.CreationTimestamp.Before(&requeued.LastTransitionTime) && !failure(pr).LastTransitionTime.After(requeued.LastTransitionTime.Time)
+}
+
+// planUsed returns the numbers to record of requests of the checks that were
+// provisioned, or are gone after they had failed. A check that is Ready names its
+// request. That is enough while there is one.
+func planUsed(wl *kueue.Workload, checks iter.Seq[kueue.AdmissionCheckReference], requests []autoscaling.ProvisioningRequest, kept map[kueue.AdmissionCheckReference]*autoscaling.ProvisioningRequest) attemptNumbers {
+	used := usedAttemptsOf(wl)
+	requestOf := lastRequests(wl, requests)
+	for checkName := range checks {
+		check := admissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, checkName)
+		last, exists := requestOf[checkName]
+		number := int32(0)
+		switch {
+		case check.State == kueue.CheckStateReady:
+			if !exists || (holdsQuota(wl) && kept[checkName] != last.request) {
+				number = readyAttempt(wl, check)
+			}
+		case exists:
+			if isProvisioned(last.request) {
+				number = last.attempt
+			}
+		case check.State != kueue.CheckStatePending:
+			number = attemptOffset(check, attemptOffsetsOf(wl), used) + retriesOf(check) + 1
+		case retriesOf(check) > 0:
+			number = attemptOffset(check, attemptOffsetsOf(wl), used) + retriesOf(check)
+		}
+		if number > used[checkName] {
+			used[checkName] = number
+		}
+	}
+	return used
+}
+
+// readyAttempt returns the attempt that a check that is Ready tells of. Zero if it
+// needs no request.
+func readyAttempt(wl *kueue.Workload, check *kueue.AdmissionCheckState) int32 {
+	for _, update := range check.PodSetUpdates {
+		checkName, attempt, ok := parseRequestName(wl, update.Annotations[autoscaling.ProvisioningRequestPodAnnotationKey])
+		if ok && checkName == check.Name {
+			return attempt
+		}
+	}
+	return 0
 }
 
 // planAttempts returns the offsets to record for the checks of wl, and the
-// counts of those whose retryCount is behind their requests, because they were
-// retried with the gate off. The requests in kept stay, the others of a workload
-// that holds quota are about to be deleted.
-func planAttempts(wl *kueue.Workload, requests []autoscaling.ProvisioningRequest, kept map[kueue.AdmissionCheckReference]*autoscaling.ProvisioningRequest) (attemptOffsets, map[kueue.AdmissionCheckReference]int32) {
+// counts of those whose retryCount does not follow from their requests: it is
+// behind if they were retried with the gate off, and to be reset if a request was
+// provisioned without its check ever being Ready, because the workload waited.
+// The requests in kept stay, the others of a workload that holds quota are about
+// to be deleted. The numbers in used are recorded first.
+func planAttempts(wl *kueue.Workload, requests []autoscaling.ProvisioningRequest, kept map[kueue.AdmissionCheckReference]*autoscaling.ProvisioningRequest, used attemptNumbers) (attemptNumbers, map[kueue.AdmissionCheckReference]int32) {
 	offsets := attemptOffsetsOf(wl)
 	counts := make(map[kueue.AdmissionCheckReference]int32)
 	for checkName, last := range lastRequests(wl, requests) {
@@ -184,17 +281,23 @@ func planAttempts(wl *kueue.Workload, requests []autoscaling.ProvisioningRequest
 			continue
 		}
 
-		retried := check.RetryCount == nil && check.State == kueue.CheckStatePending && retriedWithGateOff(wl, last.request)
-		known := last.attempt - 1 - offsets[checkName]
+		asks := asksForRetry(wl, last.request)
+		succeeded := isProvisioned(last.request) || last.attempt <= used[checkName]
+		count := retriesOf(check)
+		offset := attemptOffset(check, offsets, used)
+		retried := retriedWithGateOff(wl, check, last, succeeded)
+		known := last.attempt - 1 - offset
 		if retried {
 			known++
 		}
-		count := ptr.Deref(check.RetryCount, 0)
 		switch {
+		case asks && succeeded && check.State == kueue.CheckStatePending && count > 0 && last.attempt > offset+count:
+			count = 0
+			counts[checkName] = count
 		case known <= count:
-		case check.RetryCount == nil && wl.Status.RequeueState != nil && (retried || !isProvisioned(last.request)):
+		case check.RetryCount == nil && (retried || !succeeded):
 			// All its retries were with the gate off.
-			count = min(known, ptr.Deref(wl.Status.RequeueState.Count, 0))
+			count = min(known, requeueCount(wl))
 		case count > 0:
 			// Some were. A success would have left the count at zero.
 			count = known
@@ -203,15 +306,30 @@ func planAttempts(wl *kueue.Workload, requests []autoscaling.ProvisioningRequest
 			counts[checkName] = count
 		}
 
-		used := last.attempt - 1
+		answered := last.attempt - 1
 		deleted := holdsQuota(wl) && kept[checkName] != last.request
-		forgotten := count == 0 && (!workload.IsActive(wl) || wasForgotten(*check))
-		if asksForRetry(wl, last.request) && check.State != kueue.CheckStateRetry && (deleted || forgotten) {
+		forgotten := asks && count == 0 && wasForgotten(wl, check, last.request)
+		if retried || (asks && check.State != kueue.CheckStateRetry && (deleted || forgotten)) {
 			// It will not ask for a retry.
-			used++
+			answered++
 		}
-		if offset := used - count; offset > offsets[checkName] {
-			offsets[checkName] = offset
+		if answered-count > offset || (asks && answered-count > offsets[checkName]) {
+			offsets[checkName] = answered - count
+		}
+	}
+
+	// A new request gets a number that was not used.
+	for checkName, number := range used {
+		check := admissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, checkName)
+		if !holdsQuota(wl) || check == nil || check.State != kueue.CheckStatePending || kept[checkName] != nil {
+			continue
+		}
+		count, planned := counts[checkName]
+		if !planned {
+			count = retriesOf(check)
+		}
+		if number-count > offsets[checkName] {
+			offsets[checkName] = number - count
 		}
 	}
 	return offsets, counts
@@ -227,18 +345,23 @@ type lastRequest struct {
 func lastRequests(wl *kueue.Workload, requests []autoscaling.ProvisioningRequest) map[kueue.AdmissionCheckReference]lastRequest {
 	last := make(map[kueue.AdmissionCheckReference]lastRequest)
 	for i := range requests {
-		name, found := strings.CutPrefix(requests[i].Name, wl.Name+"-")
-		dash := strings.LastIndex(name, "-")
-		if !found || dash < 0 {
-			continue
-		}
-		attempt, err := strconv.ParseInt(name[dash+1:], 10, 32)
-		checkName := kueue.AdmissionCheckReference(name[:dash])
-		if err == nil && int32(attempt) > last[checkName].attempt {
-			last[checkName] = lastRequest{request: &requests[i], attempt: int32(attempt)}
+		checkName, attempt, ok := parseRequestName(wl, requests[i].Name)
+		if ok && attempt > last[checkName].attempt {
+			last[checkName] = lastRequest{request: &requests[i], attempt: attempt}
 		}
 	}
 	return last
+}
+
+// parseRequestName returns the check and the attempt of a request for wl.
+func parseRequestName(wl *kueue.Workload, requestName string) (kueue.AdmissionCheckReference, int32, bool) {
+	name, found := strings.CutPrefix(requestName, wl.Name+"-")
+	dash := strings.LastIndex(name, "-")
+	if !found || dash < 0 {
+		return "", 0, false
+	}
+	attempt, err := strconv.ParseInt(name[dash+1:], 10, 32)
+	return kueue.AdmissionCheckReference(name[:dash]), int32(attempt), err == nil
 }
 
 // syncDelayedRetries records what the numbers of the next attempts depend on. It
@@ -258,7 +381,7 @@ func (c *Controller) syncDelayedRetries(
 	if synced, err := c.removeUnusedChecks(ctx, wl, checkConfig, ownedPRs); !synced || err != nil {
 		return true, err
 	}
-	if err := c.recordAttempts(ctx, wl, ownedPRs, activeOrLastPRForChecks); err != nil {
+	if err := c.recordAttempts(ctx, wl, maps.Keys(checkConfig), ownedPRs, activeOrLastPRForChecks); err != nil {
 		return true, err
 	}
 
@@ -302,11 +425,25 @@ func (c *Controller) removeUnusedChecks(ctx context.Context, wl *kueue.Workload,
 	return true, nil
 }
 
-// recordAttempts writes what planAttempts finds missing. The writes carry the
-// resource version, since an old count would lead to wrong numbers.
-func (c *Controller) recordAttempts(ctx context.Context, wl *kueue.Workload, requests []autoscaling.ProvisioningRequest, kept map[kueue.AdmissionCheckReference]*autoscaling.ProvisioningRequest) error {
-	offsets, counts := planAttempts(wl, requests, kept)
+// recordAttempts writes what planUsed and planAttempts find missing. The
+// writes carry the resource version, since an old count would lead to wrong
+// numbers. Annotations and counts are separate writes. They are in an order in
+// which the first one alone leads to the same plan: a count is raised last, and
+// is reset before its offset is raised.
+func (c *Controller) recordAttempts(ctx context.Context, wl *kueue.Workload, checks iter.Seq[kueue.AdmissionCheckReference], requests []autoscaling.ProvisioningRequest, kept map[kueue.AdmissionCheckReference]*autoscaling.ProvisioningRequest) error {
+	used := planUsed(wl, checks, requests, kept)
+	offsets, counts := planAttempts(wl, requests, kept, used)
 	if len(counts) > 0 {
+		first := maps.Clone(offsets)
+		for checkName, count := range counts {
+			if count == 0 {
+				first[checkName] = attemptOffsetsOf(wl)[checkName]
+			}
+		}
+		if err := c.patchAttemptNumbers(ctx, wl, first, used); err != nil {
+			return err
+		}
+		workload.RepairTimes(wl)
 		if err := clientutil.PatchStatus(ctx, c.client, wl, func() (client.Object, bool, error) {
 			for checkName, count := range counts {
 				admissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, checkName).RetryCount = ptr.To(count)
@@ -316,28 +453,25 @@ func (c *Controller) recordAttempts(ctx context.Context, wl *kueue.Workload, req
 			return err
 		}
 	}
-	if !maps.Equal(offsets, attemptOffsetsOf(wl)) {
-		value, err := json.Marshal(offsets)
-		if err != nil {
-			return err
-		}
-		if err := clientutil.Patch(ctx, c.client, wl, func() (client.Object, bool, error) {
-			metav1.SetMetaDataAnnotation(&wl.ObjectMeta, attemptOffsetsAnnotation, string(value))
-			return wl, true, nil
-		}); err != nil {
-			return err
-		}
-	}
-	if !holdsQuota(wl) || !slices.ContainsFunc(wl.Status.AdmissionChecks, wasForgotten) {
-		return nil
-	}
-	return clientutil.PatchStatus(ctx, c.client, wl, func() (client.Object, bool, error) {
-		for i := range wl.Status.AdmissionChecks {
-			if check := &wl.Status.AdmissionChecks[i]; wasForgotten(*check) {
-				check.Message = ""
+	return c.patchAttemptNumbers(ctx, wl, offsets, used)
+}
+
+func (c *Controller) patchAttemptNumbers(ctx context.Context, wl *kueue.Workload, offsets, used attemptNumbers) error {
+	return clientutil.Patch(ctx, c.client, wl, func() (client.Object, bool, error) {
+		changed := false
+		for annotation, numbers := range map[string]attemptNumbers{attemptOffsetsAnnotation: offsets, usedAttemptsAnnotation: used} {
+			maps.DeleteFunc(numbers, isNoAttempt)
+			if maps.Equal(numbers, attemptNumbersOf(wl, annotation)) {
+				continue
 			}
+			value, err := json.Marshal(numbers)
+			if err != nil {
+				return nil, false, err
+			}
+			metav1.SetMetaDataAnnotation(&wl.ObjectMeta, annotation, string(value))
+			changed = true
 		}
-		return wl, true, nil
+		return wl, changed, nil
 	})
 }
 
@@ -345,16 +479,24 @@ func (c *Controller) recordAttempts(ctx context.Context, wl *kueue.Workload, req
 // merge patch with the resource version, which changes, and so owns, no more than
 // what differs from wl: an apply of the whole list would own the delays that
 // other checks ask for, and one without requeueState remove what it owns there.
+// A check that becomes Ready, or was, counts from zero.
 func (c *Controller) patchCheckStates(ctx context.Context, wl, wlPatch *kueue.Workload) error {
 	if !features.Enabled(features.ACRequeueAfter) {
 		return c.client.Status().Patch(ctx, wlPatch, client.Apply, client.FieldOwner(kueue.ProvisioningRequestControllerName), client.ForceOwnership)
 	}
+	// One time that the API does not take back would have it refuse the whole list.
+	workload.RepairTimes(wl)
 	return clientutil.PatchStatus(ctx, c.client, wl, func() (client.Object, bool, error) {
 		for _, check := range wlPatch.Status.AdmissionChecks {
 			if existing := admissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, check.Name); existing != nil {
+				succeeded := check.State == kueue.CheckStateReady || existing.State == kueue.CheckStateReady
+				if succeeded && check.State != existing.State && check.RetryCount != nil {
+					check.RetryCount = ptr.To[int32](0)
+				}
 				*existing = check
 			}
 		}
+		workload.RepairTimes(wl)
 		return wl, true, nil
 	})
 }

@@ -17,7 +17,9 @@ limitations under the License.
 package provisioning
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -40,6 +42,7 @@ import (
 	"sigs.k8s.io/kueue/pkg/features"
 	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
+	"sigs.k8s.io/kueue/pkg/workload"
 )
 
 // testRequest is a request for wl and the check; each of the conditions is true.
@@ -130,6 +133,18 @@ func TestUpdateForRetry(t *testing.T) {
 			condition: autoscaling.BookingExpired,
 			attempt:   1,
 			want:      retry(nil, 60, "Retrying after booking expired: By test"),
+		},
+		"the booking of a ready check expired, after retries": {
+			check:     check(kueue.CheckStateReady, ptr.To[int32](3)),
+			condition: autoscaling.BookingExpired,
+			attempt:   4,
+			want:      retry(ptr.To[int32](3), 60, "Retrying after booking expired: By test"),
+		},
+		"failed after it was ready, the offset recorded": {
+			check:   check(kueue.CheckStateReady, ptr.To[int32](3)),
+			attempt: 4,
+			offset:  3,
+			want:    retry(ptr.To[int32](3), 60, "Retrying after failure: By test"),
 		},
 		"first failure of a second series": {
 			check:   check(kueue.CheckStatePending, ptr.To[int32](0)),
@@ -229,22 +244,44 @@ func TestPlanAttempts(t *testing.T) {
 	pending := func(retryCount *int32) kueue.AdmissionCheckState {
 		return testCheckState("check1", kueue.CheckStatePending, retryCount)
 	}
-	// resetAfter is the check after an eviction that has reset its answer.
-	resetAfter := func(answer kueue.CheckState, retryCount int32) kueue.AdmissionCheckState {
-		check := pending(ptr.To(retryCount))
-		check.Message = "Reset to Pending after eviction. Previously: " + string(answer)
+	// ready is a check that names the request of the attempt.
+	ready := func(retryCount *int32, attempt int) kueue.AdmissionCheckState {
+		check := testCheckState("check1", kueue.CheckStateReady, retryCount)
+		check.PodSetUpdates = []kueue.PodSetUpdate{{Name: kueue.DefaultPodSetName, Annotations: map[string]string{
+			autoscaling.ProvisioningRequestPodAnnotationKey: testRequest("check1", attempt).Name,
+		}}}
 		return check
 	}
 	evictedAt := metav1.NewTime(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC))
-	evictedWithGateOff := metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByAdmissionCheck, LastTransitionTime: evictedAt, Message: evictedWithGateOffMessage}
-	reservedAgain := metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionFalse, Reason: "QuotaReserved", LastTransitionTime: evictedAt, Message: "Previously: " + evictedWithGateOffMessage}
+	// setBack is a check that an eviction has set back to Pending.
+	setBack := pending(nil)
+	setBack.LastTransitionTime = evictedAt
+	condition := func(conditionType string, status metav1.ConditionStatus, reason string, at metav1.Time) metav1.Condition {
+		return metav1.Condition{Type: conditionType, Status: status, Reason: reason, LastTransitionTime: at, Message: "By test"}
+	}
+	evictedBy := func(reason string) metav1.Condition {
+		return condition(kueue.WorkloadEvicted, metav1.ConditionTrue, reason, evictedAt)
+	}
+	evictedByCheck := evictedBy(kueue.WorkloadEvictedByAdmissionCheck)
+	reservedAgain := condition(kueue.WorkloadEvicted, metav1.ConditionFalse, "QuotaReserved", metav1.NewTime(evictedAt.Add(time.Hour)))
+	deactivated := evictedBy(workload.ReasonWithCause(kueue.WorkloadDeactivated, kueue.WorkloadEvictedByAdmissionCheck))
+	reactivated := condition(kueue.WorkloadRequeued, metav1.ConditionTrue, kueue.WorkloadReactivated, evictedAt)
 	// failedAt is a request that failed so much later than evictedAt.
 	failedAt := func(attempt int, after time.Duration, conditions ...string) autoscaling.ProvisioningRequest {
 		request := testRequest("check1", attempt, conditions...)
+		request.CreationTimestamp = metav1.NewTime(evictedAt.Add(-time.Hour))
 		for i := range request.Status.Conditions {
 			request.Status.Conditions[i].LastTransitionTime = metav1.NewTime(evictedAt.Add(after))
 		}
 		return request
+	}
+	// createdAt is a request that was created so much later than evictedAt.
+	createdAt := func(after time.Duration, request autoscaling.ProvisioningRequest) autoscaling.ProvisioningRequest {
+		request.CreationTimestamp = metav1.NewTime(evictedAt.Add(after))
+		return request
+	}
+	usedUpTo := func(value string) map[string]string {
+		return map[string]string{usedAttemptsAnnotation: value}
 	}
 	offset := func(value string) map[string]string {
 		return map[string]string{attemptOffsetsAnnotation: value}
@@ -255,8 +292,10 @@ func TestPlanAttempts(t *testing.T) {
 		requests []autoscaling.ProvisioningRequest
 		// deleted: the requests are about to be deleted.
 		deleted     bool
-		wantOffsets attemptOffsets
-		wantCounts  map[kueue.AdmissionCheckReference]int32
+		wantOffsets attemptNumbers
+		// wantUsed is nil when nothing is to be recorded.
+		wantUsed   attemptNumbers
+		wantCounts map[kueue.AdmissionCheckReference]int32
 	}{
 		"no request yet": {
 			workload: reserved.Clone().AdmissionChecks(pending(nil)).Obj(),
@@ -273,40 +312,165 @@ func TestPlanAttempts(t *testing.T) {
 			workload: released.Clone().AdmissionChecks(pending(ptr.To[int32](3))).Obj(),
 			requests: []autoscaling.ProvisioningRequest{testRequest("check1", 3, autoscaling.Failed)},
 		},
+		"provisioned, before the check shows it": {
+			workload: reserved.Clone().AdmissionChecks(pending(nil)).Obj(),
+			requests: []autoscaling.ProvisioningRequest{testRequest("check1", 1, autoscaling.Provisioned)},
+			wantUsed: attemptNumbers{"check1": 1},
+		},
+		"provisioned after two retries, before the check shows it": {
+			workload: reserved.Clone().AdmissionChecks(pending(ptr.To[int32](2))).Obj(),
+			requests: []autoscaling.ProvisioningRequest{testRequest("check1", 3, autoscaling.Provisioned)},
+			wantUsed: attemptNumbers{"check1": 3},
+		},
+		"provisioned, recorded": {
+			workload: reserved.Clone().Annotations(usedUpTo(`{"check1":3}`)).AdmissionChecks(pending(ptr.To[int32](2))).Obj(),
+			requests: []autoscaling.ProvisioningRequest{testRequest("check1", 3, autoscaling.Provisioned)},
+		},
+		"ready, and the request there": {
+			workload: reserved.Clone().AdmissionChecks(ready(nil, 1)).Obj(),
+			requests: []autoscaling.ProvisioningRequest{testRequest("check1", 1, autoscaling.Provisioned)},
+		},
+		"ready, and the request about to be deleted": {
+			workload: reserved.Clone().AdmissionChecks(ready(nil, 1)).Obj(),
+			requests: []autoscaling.ProvisioningRequest{testRequest("check1", 1, autoscaling.Provisioned)},
+			deleted:  true,
+			wantUsed: attemptNumbers{"check1": 1},
+		},
+		"ready, and the request gone": {
+			workload: reserved.Clone().AdmissionChecks(ready(nil, 1)).Obj(),
+			wantUsed: attemptNumbers{"check1": 1},
+		},
+		"ready, and the request gone while the workload waits": {
+			workload: released.Clone().AdmissionChecks(ready(nil, 3)).Obj(),
+			wantUsed: attemptNumbers{"check1": 3},
+		},
+		"ready, named by another check": {
+			workload: reserved.Clone().AdmissionChecks(func() kueue.AdmissionCheckState {
+				check := ready(nil, 3)
+				check.Name = "check2"
+				return check
+			}()).Obj(),
+		},
+		"set back, and the provisioned request gone": {
+			workload:    reserved.Clone().Annotations(usedUpTo(`{"check1":1}`)).AdmissionChecks(pending(nil)).Obj(),
+			wantOffsets: attemptNumbers{"check1": 1},
+		},
+		"set back, and the provisioned request gone, after retries": {
+			workload:    reserved.Clone().Annotations(usedUpTo(`{"check1":3}`)).AdmissionChecks(pending(ptr.To[int32](0))).Obj(),
+			wantOffsets: attemptNumbers{"check1": 3},
+		},
+		"never shown, and the provisioned request gone": {
+			workload:    reserved.Clone().Annotations(usedUpTo(`{"check1":3}`)).AdmissionChecks(pending(ptr.To[int32](2))).Obj(),
+			wantOffsets: attemptNumbers{"check1": 1},
+		},
+		"set back, and the provisioned request about to be deleted": {
+			workload:    reserved.Clone().AdmissionChecks(pending(nil)).Obj(),
+			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 1, autoscaling.Provisioned)},
+			deleted:     true,
+			wantUsed:    attemptNumbers{"check1": 1},
+			wantOffsets: attemptNumbers{"check1": 1},
+		},
+		"set back, and the provisioned request gone, in the queue": {
+			workload: released.Clone().Annotations(usedUpTo(`{"check1":1}`)).AdmissionChecks(pending(nil)).Obj(),
+		},
+		"in flight after a provisioned request that was deleted": {
+			workload:    reserved.Clone().Annotations(map[string]string{attemptOffsetsAnnotation: `{"check1":1}`, usedAttemptsAnnotation: `{"check1":1}`}).RequeueState(ptr.To[int32](1), nil).AdmissionChecks(pending(nil)).Obj(),
+			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 2)},
+			wantOffsets: attemptNumbers{"check1": 1},
+		},
+		"in Retry, and the failed request gone": {
+			workload: released.Clone().AdmissionChecks(testCheckState("check1", kueue.CheckStateRetry, ptr.To[int32](2))).Obj(),
+			wantUsed: attemptNumbers{"check1": 3},
+		},
+		"rejected, and the failed request gone": {
+			workload:    reserved.Clone().Annotations(offset(`{"check1":3}`)).AdmissionChecks(testCheckState("check1", kueue.CheckStateRejected, nil)).Obj(),
+			wantOffsets: attemptNumbers{"check1": 3},
+			wantUsed:    attemptNumbers{"check1": 4},
+		},
+		"requeued, and the failed request gone": {
+			workload: released.Clone().AdmissionChecks(pending(ptr.To[int32](2))).Obj(),
+			wantUsed: attemptNumbers{"check1": 2},
+		},
+		"reserved again, and the failed request gone": {
+			workload: reserved.Clone().AdmissionChecks(pending(ptr.To[int32](2))).Obj(),
+			wantUsed: attemptNumbers{"check1": 2},
+		},
+		"a deactivation has reset the count, and the failed request gone": {
+			workload:    reserved.Clone().Annotations(usedUpTo(`{"check1":3}`)).AdmissionChecks(pending(nil)).Obj(),
+			wantOffsets: attemptNumbers{"check1": 3},
+		},
+		"the booking expired, the count not reset yet": {
+			workload:    reserved.Clone().AdmissionChecks(ready(ptr.To[int32](2), 3)).Obj(),
+			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 3, autoscaling.Provisioned, autoscaling.BookingExpired)},
+			wantOffsets: attemptNumbers{"check1": 2},
+		},
+		"the booking expired, the count reset by the requeue": {
+			workload:    released.Clone().Annotations(usedUpTo(`{"check1":3}`)).RequeueState(ptr.To[int32](1), nil).AdmissionChecks(pending(nil)).Obj(),
+			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 3, autoscaling.Provisioned, autoscaling.BookingExpired)},
+			wantOffsets: attemptNumbers{"check1": 2},
+		},
+		"the booking expired, in Retry": {
+			workload:    released.Clone().Annotations(usedUpTo(`{"check1":3}`)).AdmissionChecks(testCheckState("check1", kueue.CheckStateRetry, ptr.To[int32](0))).Obj(),
+			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 3, autoscaling.Provisioned, autoscaling.BookingExpired)},
+			wantOffsets: attemptNumbers{"check1": 2},
+		},
+		"the booking expired, counted": {
+			workload: released.Clone().Annotations(usedUpTo(`{"check1":1}`)).AdmissionChecks(pending(ptr.To[int32](1))).Obj(),
+			requests: []autoscaling.ProvisioningRequest{testRequest("check1", 1, autoscaling.Provisioned, autoscaling.BookingExpired)},
+		},
+		"the booking expired before the check was ready": {
+			workload:    released.Clone().AdmissionChecks(pending(ptr.To[int32](2))).Obj(),
+			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 3, autoscaling.Provisioned, autoscaling.BookingExpired)},
+			wantOffsets: attemptNumbers{"check1": 2},
+			wantUsed:    attemptNumbers{"check1": 3},
+			wantCounts:  map[kueue.AdmissionCheckReference]int32{"check1": 0},
+		},
+		"failed after it was provisioned, before the check was ready": {
+			workload:    released.Clone().Annotations(usedUpTo(`{"check1":3}`)).AdmissionChecks(pending(ptr.To[int32](2))).Obj(),
+			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 3, autoscaling.Failed)},
+			wantOffsets: attemptNumbers{"check1": 2},
+			wantCounts:  map[kueue.AdmissionCheckReference]int32{"check1": 0},
+		},
 		"a success has reset the count": {
-			workload:    reserved.Clone().AdmissionChecks(testCheckState("check1", kueue.CheckStateReady, ptr.To[int32](0))).Obj(),
+			workload: reserved.Clone().Annotations(usedUpTo(`{"check1":3}`)).AdmissionChecks(ready(ptr.To[int32](0), 3)).Obj(),
+			requests: []autoscaling.ProvisioningRequest{testRequest("check1", 3, autoscaling.Provisioned)},
+		},
+		"a success has reset the count, before successes were recorded": {
+			workload:    reserved.Clone().AdmissionChecks(ready(ptr.To[int32](0), 3)).Obj(),
 			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 3, autoscaling.Provisioned)},
-			wantOffsets: attemptOffsets{"check1": 2},
+			wantOffsets: attemptNumbers{"check1": 2},
 		},
 		"a success has reset the count, recorded": {
 			workload:    reserved.Clone().Annotations(offset(`{"check1":2}`)).AdmissionChecks(pending(ptr.To[int32](0))).Obj(),
 			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 3, autoscaling.Provisioned, autoscaling.BookingExpired)},
-			wantOffsets: attemptOffsets{"check1": 2},
+			wantOffsets: attemptNumbers{"check1": 2},
+			wantUsed:    attemptNumbers{"check1": 3},
 		},
 		"a success has removed the count": {
-			workload:    reserved.Clone().RequeueState(ptr.To[int32](5), nil).AdmissionChecks(pending(nil)).Obj(),
-			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 3, autoscaling.Provisioned)},
-			wantOffsets: attemptOffsets{"check1": 2},
+			workload: reserved.Clone().RequeueState(ptr.To[int32](5), nil).AdmissionChecks(pending(nil)).Obj(),
+			requests: []autoscaling.ProvisioningRequest{testRequest("check1", 3, autoscaling.Provisioned)},
+			wantUsed: attemptNumbers{"check1": 3},
 		},
 		"second series": {
 			workload:    reserved.Clone().Annotations(offset(`{"check1":2}`)).AdmissionChecks(pending(ptr.To[int32](1))).Obj(),
 			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 4)},
-			wantOffsets: attemptOffsets{"check1": 2},
+			wantOffsets: attemptNumbers{"check1": 2},
 		},
 		"other checks are left alone": {
 			workload:    reserved.Clone().Annotations(offset(`{"check2":7}`)).AdmissionChecks(pending(ptr.To[int32](0))).Obj(),
 			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 2, autoscaling.Provisioned)},
-			wantOffsets: attemptOffsets{"check1": 1, "check2": 7},
+			wantOffsets: attemptNumbers{"check2": 7},
+			wantUsed:    attemptNumbers{"check1": 2},
 		},
 		"unreadable annotation": {
 			workload:    reserved.Clone().Annotations(offset(`{"check1":`)).AdmissionChecks(pending(ptr.To[int32](0))).Obj(),
-			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 2, autoscaling.Provisioned)},
-			wantOffsets: attemptOffsets{"check1": 1},
+			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 2, autoscaling.Accepted)},
+			wantOffsets: attemptNumbers{"check1": 1},
 		},
 		"annotation without an object": {
 			workload:    reserved.Clone().Annotations(offset(`null`)).AdmissionChecks(pending(ptr.To[int32](0))).Obj(),
-			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 2, autoscaling.Provisioned)},
-			wantOffsets: attemptOffsets{"check1": 1},
+			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 2, autoscaling.Accepted)},
+			wantOffsets: attemptNumbers{"check1": 1},
 		},
 		"annotation with a negative offset": {
 			workload: reserved.Clone().Annotations(offset(`{"check1":-3}`)).AdmissionChecks(pending(nil)).Obj(),
@@ -325,7 +489,7 @@ func TestPlanAttempts(t *testing.T) {
 			workload:    reserved.Clone().AdmissionChecks(pending(ptr.To[int32](1))).Obj(),
 			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 2, autoscaling.Failed)},
 			deleted:     true,
-			wantOffsets: attemptOffsets{"check1": 1},
+			wantOffsets: attemptNumbers{"check1": 1},
 		},
 		"failed and deleted with its config, counted": {
 			workload: reserved.Clone().AdmissionChecks(pending(ptr.To[int32](2))).Obj(),
@@ -346,7 +510,7 @@ func TestPlanAttempts(t *testing.T) {
 			workload:    reserved.Clone().Obj(),
 			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 2, autoscaling.Failed)},
 			deleted:     true,
-			wantOffsets: attemptOffsets{"check1": 2},
+			wantOffsets: attemptNumbers{"check1": 2},
 		},
 		"the flavor is not known yet": {
 			workload: released.Clone().Obj(),
@@ -355,12 +519,12 @@ func TestPlanAttempts(t *testing.T) {
 		"deactivated after a failure": {
 			workload:    released.Clone().Active(false).AdmissionChecks(pending(nil)).Obj(),
 			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 2, autoscaling.Failed)},
-			wantOffsets: attemptOffsets{"check1": 2},
+			wantOffsets: attemptNumbers{"check1": 2},
 		},
 		"deactivated with a request in flight": {
 			workload:    released.Clone().Active(false).AdmissionChecks(pending(nil)).Obj(),
 			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 2)},
-			wantOffsets: attemptOffsets{"check1": 1},
+			wantOffsets: attemptNumbers{"check1": 1},
 		},
 		"deactivated, the count not yet forgotten": {
 			workload: released.Clone().Active(false).AdmissionChecks(testCheckState("check1", kueue.CheckStateRejected, ptr.To[int32](1))).Obj(),
@@ -369,26 +533,55 @@ func TestPlanAttempts(t *testing.T) {
 		"active again after a failure": {
 			workload:    reserved.Clone().Annotations(offset(`{"check1":2}`)).AdmissionChecks(pending(nil)).Obj(),
 			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 2, autoscaling.Failed)},
-			wantOffsets: attemptOffsets{"check1": 2},
+			wantOffsets: attemptNumbers{"check1": 2},
 		},
 		"active again before the numbers were recorded": {
-			workload:    reserved.Clone().AdmissionChecks(resetAfter(kueue.CheckStateRejected, 0)).Obj(),
-			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 3, autoscaling.Failed)},
-			wantOffsets: attemptOffsets{"check1": 3},
+			workload:    reserved.Clone().Condition(reactivated).AdmissionChecks(pending(nil)).Obj(),
+			requests:    []autoscaling.ProvisioningRequest{failedAt(3, -time.Minute, autoscaling.Failed)},
+			wantOffsets: attemptNumbers{"check1": 3},
 		},
-		"active again before the numbers were recorded, in Retry before": {
-			workload:    reserved.Clone().AdmissionChecks(resetAfter(kueue.CheckStateRetry, 0)).Obj(),
-			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 2, autoscaling.Failed)},
-			wantOffsets: attemptOffsets{"check1": 2},
+		"active again before the numbers were recorded, the only request": {
+			workload:    reserved.Clone().Condition(reactivated).AdmissionChecks(pending(ptr.To[int32](0))).Obj(),
+			requests:    []autoscaling.ProvisioningRequest{failedAt(1, 0, autoscaling.Failed)},
+			wantOffsets: attemptNumbers{"check1": 1},
 		},
-		"active again, Ready before": {
-			workload:    reserved.Clone().AdmissionChecks(resetAfter(kueue.CheckStateReady, 0)).Obj(),
-			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 2, autoscaling.Failed)},
-			wantOffsets: attemptOffsets{"check1": 1},
+		"active again before the numbers were recorded, the booking expired": {
+			workload:    reserved.Clone().Condition(reactivated).AdmissionChecks(pending(nil)).Obj(),
+			requests:    []autoscaling.ProvisioningRequest{failedAt(2, -time.Minute, autoscaling.Provisioned, autoscaling.BookingExpired)},
+			wantOffsets: attemptNumbers{"check1": 2},
+			wantUsed:    attemptNumbers{"check1": 2},
 		},
-		"reset with a count: not by a deactivation": {
-			workload: reserved.Clone().AdmissionChecks(resetAfter(kueue.CheckStateRetry, 1)).Obj(),
-			requests: []autoscaling.ProvisioningRequest{testRequest("check1", 2, autoscaling.Failed)},
+		"active again, in the queue before the numbers were recorded": {
+			workload:    released.Clone().Condition(deactivated).AdmissionChecks(pending(nil)).Obj(),
+			requests:    []autoscaling.ProvisioningRequest{failedAt(1, -time.Minute, autoscaling.Failed)},
+			wantOffsets: attemptNumbers{"check1": 1},
+		},
+		"active again, in flight until then": {
+			workload: reserved.Clone().Condition(reactivated).AdmissionChecks(pending(nil)).Obj(),
+			requests: []autoscaling.ProvisioningRequest{failedAt(1, time.Minute, autoscaling.Failed)},
+		},
+		"active again, the next request failed": {
+			workload:    reserved.Clone().Annotations(offset(`{"check1":1}`)).Condition(reactivated).AdmissionChecks(pending(nil)).Obj(),
+			requests:    []autoscaling.ProvisioningRequest{createdAt(time.Second, failedAt(2, time.Minute, autoscaling.Failed))},
+			wantOffsets: attemptNumbers{"check1": 1},
+		},
+		"active again, the next request failed within the same second": {
+			workload:    reserved.Clone().Annotations(offset(`{"check1":1}`)).Condition(reactivated).AdmissionChecks(pending(nil)).Obj(),
+			requests:    []autoscaling.ProvisioningRequest{createdAt(0, failedAt(2, 0, autoscaling.Failed))},
+			wantOffsets: attemptNumbers{"check1": 1},
+		},
+		"active again, the next request failed by a clock that is behind": {
+			workload:    reserved.Clone().Annotations(offset(`{"check1":1}`)).Condition(reactivated).AdmissionChecks(pending(nil)).Obj(),
+			requests:    []autoscaling.ProvisioningRequest{createdAt(time.Second, failedAt(2, -time.Minute, autoscaling.Failed))},
+			wantOffsets: attemptNumbers{"check1": 1},
+		},
+		"active again, with a count: not by a deactivation": {
+			workload: reserved.Clone().Condition(reactivated).AdmissionChecks(pending(ptr.To[int32](1))).Obj(),
+			requests: []autoscaling.ProvisioningRequest{failedAt(2, -time.Minute, autoscaling.Failed)},
+		},
+		"active again, in Retry again": {
+			workload: released.Clone().Condition(reactivated).AdmissionChecks(testCheckState("check1", kueue.CheckStateRetry, nil)).Obj(),
+			requests: []autoscaling.ProvisioningRequest{failedAt(1, -time.Minute, autoscaling.Failed)},
 		},
 
 		"gate switched on, in flight": {
@@ -407,33 +600,67 @@ func TestPlanAttempts(t *testing.T) {
 			wantCounts: map[kueue.AdmissionCheckReference]int32{"check1": 2},
 		},
 		"gate switched on, waiting": {
-			workload:   released.Clone().Condition(evictedWithGateOff).RequeueState(ptr.To[int32](3), nil).AdmissionChecks(pending(nil)).Obj(),
+			workload:   released.Clone().Condition(evictedByCheck).RequeueState(ptr.To[int32](3), nil).AdmissionChecks(setBack).Obj(),
 			requests:   []autoscaling.ProvisioningRequest{failedAt(3, 0, autoscaling.Failed)},
 			wantCounts: map[kueue.AdmissionCheckReference]int32{"check1": 3},
 		},
 		"gate switched on, waiting after the first failure": {
-			workload:   released.Clone().Condition(evictedWithGateOff).RequeueState(ptr.To[int32](1), nil).AdmissionChecks(pending(nil)).Obj(),
+			workload:   released.Clone().Condition(evictedByCheck).RequeueState(ptr.To[int32](1), nil).AdmissionChecks(setBack).Obj(),
 			requests:   []autoscaling.ProvisioningRequest{failedAt(1, -time.Second, autoscaling.Failed)},
 			wantCounts: map[kueue.AdmissionCheckReference]int32{"check1": 1},
 		},
 		"gate switched on, waiting after a booking expired": {
-			workload:   released.Clone().Condition(evictedWithGateOff).RequeueState(ptr.To[int32](1), nil).AdmissionChecks(pending(nil)).Obj(),
+			workload:   released.Clone().Condition(evictedByCheck).RequeueState(ptr.To[int32](1), nil).AdmissionChecks(setBack).Obj(),
 			requests:   []autoscaling.ProvisioningRequest{failedAt(1, 0, autoscaling.Provisioned, autoscaling.BookingExpired)},
+			wantUsed:   attemptNumbers{"check1": 1},
+			wantCounts: map[kueue.AdmissionCheckReference]int32{"check1": 1},
+		},
+		"gate switched on, waiting after a booking expired that had taken some attempts": {
+			workload:    released.Clone().Condition(evictedByCheck).RequeueState(ptr.To[int32](1), nil).AdmissionChecks(setBack).Obj(),
+			requests:    []autoscaling.ProvisioningRequest{failedAt(3, 0, autoscaling.Provisioned, autoscaling.BookingExpired)},
+			wantOffsets: attemptNumbers{"check1": 2},
+			wantUsed:    attemptNumbers{"check1": 3},
+			wantCounts:  map[kueue.AdmissionCheckReference]int32{"check1": 1},
+		},
+		"gate switched on, waiting, the failure of another check is news": {
+			workload: released.Clone().Condition(evictedByCheck).RequeueState(ptr.To[int32](1), nil).AdmissionChecks(pending(nil)).Obj(),
+			requests: []autoscaling.ProvisioningRequest{failedAt(1, 0, autoscaling.Failed)},
+		},
+		"gate switched on, waiting, failed meanwhile": {
+			workload: released.Clone().Condition(evictedByCheck).RequeueState(ptr.To[int32](1), nil).AdmissionChecks(setBack).Obj(),
+			requests: []autoscaling.ProvisioningRequest{failedAt(1, time.Second, autoscaling.Failed)},
+		},
+		"gate switched on, evicted for another reason before the retry": {
+			workload:   released.Clone().Condition(evictedBy(kueue.WorkloadEvictedByPreemption)).RequeueState(ptr.To[int32](1), nil).AdmissionChecks(setBack).Obj(),
+			requests:   []autoscaling.ProvisioningRequest{failedAt(1, -time.Second, autoscaling.Failed)},
 			wantCounts: map[kueue.AdmissionCheckReference]int32{"check1": 1},
 		},
 		"gate switched on, reserved again": {
-			workload:   reserved.Clone().Condition(reservedAgain).RequeueState(ptr.To[int32](2), nil).AdmissionChecks(pending(nil)).Obj(),
+			workload:   reserved.Clone().Condition(reservedAgain).RequeueState(ptr.To[int32](2), nil).AdmissionChecks(setBack).Obj(),
 			requests:   []autoscaling.ProvisioningRequest{failedAt(2, -time.Minute, autoscaling.Failed)},
 			wantCounts: map[kueue.AdmissionCheckReference]int32{"check1": 2},
 		},
 		"gate switched on, reserved again, then failed": {
-			workload: reserved.Clone().Condition(reservedAgain).RequeueState(ptr.To[int32](1), nil).AdmissionChecks(pending(nil)).Obj(),
+			workload: reserved.Clone().Condition(reservedAgain).RequeueState(ptr.To[int32](1), nil).AdmissionChecks(setBack).Obj(),
 			requests: []autoscaling.ProvisioningRequest{failedAt(1, time.Second, autoscaling.Failed)},
 		},
+		"gate switched on, reserved again, then failed by a clock that is behind": {
+			workload: reserved.Clone().Condition(reservedAgain).RequeueState(ptr.To[int32](1), nil).AdmissionChecks(setBack).Obj(),
+			requests: []autoscaling.ProvisioningRequest{createdAt(time.Second, failedAt(1, -time.Second, autoscaling.Failed))},
+		},
 		"evicted by WaitForPodsReady, failed meanwhile": {
-			workload: released.Clone().RequeueState(ptr.To[int32](1), nil).AdmissionChecks(pending(nil)).
-				Condition(metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByPodsReadyTimeout, LastTransitionTime: evictedAt}).Obj(),
-			requests: []autoscaling.ProvisioningRequest{failedAt(1, 0, autoscaling.Failed)},
+			workload: released.Clone().RequeueState(ptr.To[int32](1), nil).AdmissionChecks(setBack).
+				Condition(evictedBy(kueue.WorkloadEvictedByPodsReadyTimeout)).Obj(),
+			requests: []autoscaling.ProvisioningRequest{failedAt(1, time.Second, autoscaling.Failed)},
+		},
+		"evicted by WaitForPodsReady, the booking expired before": {
+			workload: released.Clone().Annotations(usedUpTo(`{"check1":1}`)).RequeueState(ptr.To[int32](1), nil).AdmissionChecks(setBack).
+				Condition(evictedBy(kueue.WorkloadEvictedByPodsReadyTimeout)).Obj(),
+			requests: []autoscaling.ProvisioningRequest{failedAt(1, -time.Minute, autoscaling.Provisioned, autoscaling.BookingExpired)},
+		},
+		"evicted by WaitForPodsReady, the booking expired meanwhile, and reserved again": {
+			workload: reserved.Clone().Annotations(usedUpTo(`{"check1":1}`)).Condition(reservedAgain).RequeueState(ptr.To[int32](1), nil).AdmissionChecks(setBack).Obj(),
+			requests: []autoscaling.ProvisioningRequest{failedAt(1, time.Minute, autoscaling.Provisioned, autoscaling.BookingExpired)},
 		},
 		"gate switched off and on": {
 			workload:   reserved.Clone().RequeueState(ptr.To[int32](1), nil).AdmissionChecks(pending(ptr.To[int32](2))).Obj(),
@@ -453,7 +680,18 @@ func TestPlanAttempts(t *testing.T) {
 				kept["check1"] = &tc.requests[len(tc.requests)-1]
 			}
 			before := tc.workload.DeepCopy()
-			offsets, counts := planAttempts(tc.workload, tc.requests, kept)
+			checks := make([]kueue.AdmissionCheckReference, 0, len(tc.workload.Status.AdmissionChecks))
+			for _, check := range tc.workload.Status.AdmissionChecks {
+				checks = append(checks, check.Name)
+			}
+			used := planUsed(tc.workload, slices.Values(checks), tc.requests, kept)
+			offsets, counts := planAttempts(tc.workload, tc.requests, kept, used)
+			if tc.wantUsed == nil {
+				tc.wantUsed = usedAttemptsOf(tc.workload)
+			}
+			if diff := cmp.Diff(tc.wantUsed, used); diff != "" {
+				t.Errorf("Unexpected numbers that are used (-want,+got):\n%s", diff)
+			}
 			if diff := cmp.Diff(tc.wantOffsets, offsets, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("Unexpected offsets (-want,+got):\n%s", diff)
 			}
@@ -507,16 +745,48 @@ func TestReconcileDelayedRetry(t *testing.T) {
 	revoked := check("check1", kueue.CheckStateRejected, nil)
 	revoked.Message = "By test"
 	foreign := retry("foreign", ptr.To[int32](4), 90, old)
-	evictedWithGateOff := metav1.Condition{
-		Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByAdmissionCheck,
-		LastTransitionTime: metav1.NewTime(time.Now().Add(time.Hour)), Message: evictedWithGateOffMessage,
+	evictedByCheck := metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByAdmissionCheck, LastTransitionTime: old}
+	reactivated := metav1.Condition{Type: kueue.WorkloadRequeued, Status: metav1.ConditionTrue, Reason: kueue.WorkloadReactivated, LastTransitionTime: old}
+	// failedBefore is a request that failed before the last transition of the checks.
+	failedBefore := func(attempt int) autoscaling.ProvisioningRequest {
+		request := testRequest("check1", attempt, autoscaling.Failed)
+		request.Status.Conditions[0].LastTransitionTime = metav1.NewTime(old.Add(-time.Minute))
+		return request
 	}
 	boundTo := func(flavor kueue.ResourceFlavorReference) *kueue.ClusterQueue {
 		return utiltestingapi.MakeClusterQueue("q1").AdmissionCheckStrategy(*utiltestingapi.MakeAdmissionCheckStrategyRule("check1", flavor).Obj()).Obj()
 	}
 	pending2 := check("check2", kueue.CheckStatePending, nil)
-	forgotten := check("check1", kueue.CheckStatePending, ptr.To[int32](0))
-	forgotten.Message = "Reset to Pending after eviction. Previously: Rejected"
+	expiredReady := retry("check1", nil, 60, metav1.NewTime(now))
+	expiredReady.Message = "Retrying after booking expired: By test"
+	failedReady := retry("check1", ptr.To[int32](0), 60, metav1.NewTime(now))
+	failedReady.Message = "Retrying after failure: By test"
+	revokedReady := check("check1", kueue.CheckStateRejected, ptr.To[int32](0))
+	revokedReady.Message = "By test"
+	provisioned := func(retryCount *int32) kueue.AdmissionCheckState {
+		c := check("check1", kueue.CheckStateReady, retryCount)
+		c.Message = "By test"
+		return c
+	}
+	// ready is a check that names the request of the attempt.
+	ready := func(retryCount *int32, attempt int) kueue.AdmissionCheckState {
+		c := check("check1", kueue.CheckStateReady, retryCount)
+		c.PodSetUpdates = []kueue.PodSetUpdate{{Name: kueue.DefaultPodSetName, Annotations: map[string]string{
+			autoscaling.ProvisioningRequestPodAnnotationKey: testRequest("check1", attempt).Name,
+		}}}
+		return c
+	}
+	inactive := check("check1", kueue.CheckStatePending, ptr.To[int32](0))
+	inactive.Message = CheckInactiveMessage
+	// named returns the check as it is while it still names the request.
+	named := func(c kueue.AdmissionCheckState, attempt int) kueue.AdmissionCheckState {
+		c.PodSetUpdates = ready(nil, attempt).PodSetUpdates
+		return c
+	}
+	withoutTime := foreign
+	withoutTime.LastTransitionTime = metav1.Time{}
+	repaired := &kueue.Workload{Status: kueue.WorkloadStatus{AdmissionChecks: []kueue.AdmissionCheckState{withoutTime}}}
+	workload.RepairTimes(repaired)
 
 	cases := map[string]struct {
 		workload     *kueue.Workload
@@ -525,7 +795,9 @@ func TestReconcileDelayedRetry(t *testing.T) {
 		clusterQueue *kueue.ClusterQueue
 		wantChecks   []kueue.AdmissionCheckState
 		wantRequests []string
-		wantOffsets  attemptOffsets
+		wantOffsets  attemptNumbers
+		// wantUsed is nil when nothing is to be recorded.
+		wantUsed attemptNumbers
 		// wantWrites is the number of writes to the workload.
 		wantWrites int
 	}{
@@ -544,12 +816,12 @@ func TestReconcileDelayedRetry(t *testing.T) {
 			wantWrites:   1,
 		},
 		"active again before the numbers were recorded": {
-			workload:     reserved.Clone().AdmissionChecks(forgotten).Obj(),
-			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 3, autoscaling.Failed)},
+			workload:     reserved.Clone().Condition(reactivated).AdmissionChecks(check("check1", kueue.CheckStatePending, ptr.To[int32](0))).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{failedBefore(3)},
 			wantChecks:   []kueue.AdmissionCheckState{check("check1", kueue.CheckStatePending, ptr.To[int32](0))},
 			wantRequests: []string{"wl-check1-4"},
-			wantOffsets:  attemptOffsets{"check1": 3},
-			wantWrites:   2,
+			wantOffsets:  attemptNumbers{"check1": 3},
+			wantWrites:   1,
 		},
 		"failed for the last time": {
 			workload:     reserved.Clone().AdmissionChecks(check("check1", kueue.CheckStatePending, ptr.To[int32](2))).Obj(),
@@ -567,6 +839,8 @@ func TestReconcileDelayedRetry(t *testing.T) {
 		"asked, not evicted yet, and the request deleted": {
 			workload:   reserved.Clone().AdmissionChecks(retry("check1", nil, 60, old)).Obj(),
 			wantChecks: []kueue.AdmissionCheckState{retry("check1", nil, 60, old)},
+			wantUsed:   attemptNumbers{"check1": 1},
+			wantWrites: 1,
 		},
 		"waiting": {
 			workload:     evicted.Clone().AdmissionChecks(retry("check1", nil, 60, old)).Obj(),
@@ -593,6 +867,8 @@ func TestReconcileDelayedRetry(t *testing.T) {
 			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 1, autoscaling.Failed), testRequest("check2", 1, autoscaling.Provisioned)},
 			wantChecks:   []kueue.AdmissionCheckState{retry("check1", nil, 60, old), pending2},
 			wantRequests: []string{"wl-check1-1", "wl-check2-1"},
+			wantUsed:     attemptNumbers{"check2": 1},
+			wantWrites:   1,
 		},
 		"failed while the workload is queued": {
 			workload:     base.Clone().AdmissionChecks(check("check1", kueue.CheckStatePending, nil)).Obj(),
@@ -610,6 +886,8 @@ func TestReconcileDelayedRetry(t *testing.T) {
 			workload:     reserved.Clone().AdmissionChecks(check("check1", kueue.CheckStatePending, ptr.To[int32](1))).Obj(),
 			wantChecks:   []kueue.AdmissionCheckState{check("check1", kueue.CheckStatePending, ptr.To[int32](1))},
 			wantRequests: []string{"wl-check1-2"},
+			wantUsed:     attemptNumbers{"check1": 1},
+			wantWrites:   1,
 		},
 		"the failed request of an old attempt": {
 			workload:     reserved.Clone().AdmissionChecks(check("check1", kueue.CheckStatePending, ptr.To[int32](1))).Obj(),
@@ -629,7 +907,8 @@ func TestReconcileDelayedRetry(t *testing.T) {
 			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 3, autoscaling.Provisioned, autoscaling.BookingExpired)},
 			wantChecks:   []kueue.AdmissionCheckState{expired},
 			wantRequests: []string{"wl-check1-3"},
-			wantOffsets:  attemptOffsets{"check1": 2},
+			wantOffsets:  attemptNumbers{"check1": 2},
+			wantUsed:     attemptNumbers{"check1": 3},
 			wantWrites:   2,
 		},
 		"the booking expired, and the capacity was revoked": {
@@ -637,6 +916,152 @@ func TestReconcileDelayedRetry(t *testing.T) {
 			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 1, autoscaling.Provisioned, autoscaling.BookingExpired, autoscaling.CapacityRevoked)},
 			wantChecks:   []kueue.AdmissionCheckState{revoked},
 			wantRequests: []string{"wl-check1-1"},
+			wantUsed:     attemptNumbers{"check1": 1},
+			wantWrites:   2,
+		},
+		"provisioned": {
+			workload:     reserved.Clone().AdmissionChecks(check("check1", kueue.CheckStatePending, nil)).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 1, autoscaling.Provisioned)},
+			wantChecks:   []kueue.AdmissionCheckState{provisioned(nil)},
+			wantRequests: []string{"wl-check1-1"},
+			wantUsed:     attemptNumbers{"check1": 1},
+			wantWrites:   2,
+		},
+		"provisioned after retries": {
+			workload:     reserved.Clone().AdmissionChecks(check("check1", kueue.CheckStatePending, ptr.To[int32](2))).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 3, autoscaling.Provisioned)},
+			wantChecks:   []kueue.AdmissionCheckState{provisioned(ptr.To[int32](0))},
+			wantRequests: []string{"wl-check1-3"},
+			wantUsed:     attemptNumbers{"check1": 3},
+			wantWrites:   2,
+		},
+		"provisioned again": {
+			workload:     reserved.Clone().Annotations(map[string]string{usedAttemptsAnnotation: `{"check1":1}`}).AdmissionChecks(check("check1", kueue.CheckStatePending, nil)).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 1, autoscaling.Provisioned)},
+			wantChecks:   []kueue.AdmissionCheckState{provisioned(nil)},
+			wantRequests: []string{"wl-check1-1"},
+			wantUsed:     attemptNumbers{"check1": 1},
+			wantWrites:   1,
+		},
+		"the booking of a ready check expired": {
+			workload:     reserved.Clone().Annotations(map[string]string{usedAttemptsAnnotation: `{"check1":1}`}).AdmissionChecks(ready(nil, 1)).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 1, autoscaling.Provisioned, autoscaling.BookingExpired)},
+			wantChecks:   []kueue.AdmissionCheckState{named(expiredReady, 1)},
+			wantRequests: []string{"wl-check1-1"},
+			wantUsed:     attemptNumbers{"check1": 1},
+			wantWrites:   1,
+		},
+		"the booking of a ready check expired, after the last retry": {
+			workload:     reserved.Clone().Annotations(map[string]string{usedAttemptsAnnotation: `{"check1":3}`}).AdmissionChecks(ready(ptr.To[int32](2), 3)).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 3, autoscaling.Provisioned, autoscaling.BookingExpired)},
+			wantChecks:   []kueue.AdmissionCheckState{named(expired, 3)},
+			wantRequests: []string{"wl-check1-3"},
+			wantOffsets:  attemptNumbers{"check1": 2},
+			wantUsed:     attemptNumbers{"check1": 3},
+			wantWrites:   2,
+		},
+		"the booking of a ready check expired while the workload waits, after the last retry": {
+			workload:     evicted.Clone().Annotations(map[string]string{usedAttemptsAnnotation: `{"check1":3}`}).AdmissionChecks(ready(ptr.To[int32](2), 3), foreign).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 3, autoscaling.Provisioned, autoscaling.BookingExpired)},
+			wantChecks:   []kueue.AdmissionCheckState{named(expired, 3), foreign},
+			wantRequests: []string{"wl-check1-3"},
+			wantOffsets:  attemptNumbers{"check1": 2},
+			wantUsed:     attemptNumbers{"check1": 3},
+			wantWrites:   2,
+		},
+		"provisioned while the workload waits, and the booking expired, after the last retry": {
+			workload:     evicted.Clone().AdmissionChecks(check("check1", kueue.CheckStatePending, ptr.To[int32](2)), foreign).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 3, autoscaling.Provisioned, autoscaling.BookingExpired)},
+			wantChecks:   []kueue.AdmissionCheckState{expired, foreign},
+			wantRequests: []string{"wl-check1-3"},
+			wantOffsets:  attemptNumbers{"check1": 2},
+			wantUsed:     attemptNumbers{"check1": 3},
+			wantWrites:   4,
+		},
+		"failed after it was ready, and after the last retry": {
+			workload:     reserved.Clone().Annotations(map[string]string{usedAttemptsAnnotation: `{"check1":3}`}).AdmissionChecks(ready(ptr.To[int32](2), 3)).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 3, autoscaling.Provisioned, autoscaling.Failed)},
+			wantChecks:   []kueue.AdmissionCheckState{named(failedReady, 3)},
+			wantRequests: []string{"wl-check1-3"},
+			wantOffsets:  attemptNumbers{"check1": 2},
+			wantUsed:     attemptNumbers{"check1": 3},
+			wantWrites:   2,
+		},
+		"the capacity of a ready check was revoked after retries": {
+			workload:     reserved.Clone().Annotations(map[string]string{usedAttemptsAnnotation: `{"check1":3}`}).AdmissionChecks(ready(ptr.To[int32](2), 3)).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 3, autoscaling.Provisioned, autoscaling.CapacityRevoked)},
+			wantChecks:   []kueue.AdmissionCheckState{named(revokedReady, 3)},
+			wantRequests: []string{"wl-check1-3"},
+			wantUsed:     attemptNumbers{"check1": 3},
+			wantWrites:   1,
+		},
+		"the config of a ready check deleted after retries": {
+			workload:    reserved.Clone().Annotations(map[string]string{usedAttemptsAnnotation: `{"check1":3}`}).AdmissionChecks(ready(ptr.To[int32](2), 3)).Obj(),
+			requests:    []autoscaling.ProvisioningRequest{testRequest("check1", 3, autoscaling.Provisioned)},
+			noConfig:    true,
+			wantChecks:  []kueue.AdmissionCheckState{named(inactive, 3)},
+			wantOffsets: attemptNumbers{"check1": 3},
+			wantUsed:    attemptNumbers{"check1": 3},
+			wantWrites:  2,
+		},
+		"the requeue has reset a ready check, then the booking expired": {
+			workload:     reserved.Clone().Annotations(map[string]string{usedAttemptsAnnotation: `{"check1":3}`}).RequeueState(ptr.To[int32](5), nil).AdmissionChecks(check("check1", kueue.CheckStatePending, nil)).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 3, autoscaling.Provisioned, autoscaling.BookingExpired)},
+			wantChecks:   []kueue.AdmissionCheckState{expiredReady},
+			wantRequests: []string{"wl-check1-3"},
+			wantOffsets:  attemptNumbers{"check1": 2},
+			wantUsed:     attemptNumbers{"check1": 3},
+			wantWrites:   2,
+		},
+		"the booking of a ready check expired, and was counted by the requeue": {
+			workload:     reserved.Clone().Annotations(map[string]string{attemptOffsetsAnnotation: `{"check1":2}`, usedAttemptsAnnotation: `{"check1":3}`}).AdmissionChecks(check("check1", kueue.CheckStatePending, ptr.To[int32](1))).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 3, autoscaling.Provisioned, autoscaling.BookingExpired)},
+			wantChecks:   []kueue.AdmissionCheckState{check("check1", kueue.CheckStatePending, ptr.To[int32](1))},
+			wantRequests: []string{"wl-check1-4"},
+			wantOffsets:  attemptNumbers{"check1": 2},
+			wantUsed:     attemptNumbers{"check1": 3},
+		},
+		"the request of a ready check deleted by hand": {
+			workload:   reserved.Clone().AdmissionChecks(ready(nil, 1)).Obj(),
+			wantChecks: []kueue.AdmissionCheckState{ready(nil, 1)},
+			wantUsed:   attemptNumbers{"check1": 1},
+			wantWrites: 1,
+		},
+		"reserved again, the provisioned request deleted by hand": {
+			workload:     reserved.Clone().Annotations(map[string]string{usedAttemptsAnnotation: `{"check1":1}`}).AdmissionChecks(check("check1", kueue.CheckStatePending, nil)).Obj(),
+			wantChecks:   []kueue.AdmissionCheckState{check("check1", kueue.CheckStatePending, nil)},
+			wantRequests: []string{"wl-check1-2"},
+			wantOffsets:  attemptNumbers{"check1": 1},
+			wantUsed:     attemptNumbers{"check1": 1},
+			wantWrites:   1,
+		},
+		"reserved again, the provisioned request deleted by hand while the workload waited for its retry": {
+			workload:     reserved.Clone().Annotations(map[string]string{attemptOffsetsAnnotation: `{"check1":2}`, usedAttemptsAnnotation: `{"check1":3}`}).AdmissionChecks(check("check1", kueue.CheckStatePending, ptr.To[int32](1))).Obj(),
+			wantChecks:   []kueue.AdmissionCheckState{check("check1", kueue.CheckStatePending, ptr.To[int32](1))},
+			wantRequests: []string{"wl-check1-4"},
+			wantOffsets:  attemptNumbers{"check1": 2},
+			wantUsed:     attemptNumbers{"check1": 3},
+		},
+		"failed, another check has no time": {
+			workload:     reserved.Clone().AdmissionChecks(check("check1", kueue.CheckStatePending, nil), withoutTime).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 1, autoscaling.Failed)},
+			wantChecks:   []kueue.AdmissionCheckState{asked, repaired.Status.AdmissionChecks[0]},
+			wantRequests: []string{"wl-check1-1"},
+			wantWrites:   1,
+		},
+		"provisioned, another check has no time": {
+			workload:     reserved.Clone().AdmissionChecks(check("check1", kueue.CheckStatePending, nil), withoutTime).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 1, autoscaling.Provisioned)},
+			wantChecks:   []kueue.AdmissionCheckState{provisioned(nil), repaired.Status.AdmissionChecks[0]},
+			wantRequests: []string{"wl-check1-1"},
+			wantUsed:     attemptNumbers{"check1": 1},
+			wantWrites:   2,
+		},
+		"gate switched on, another check has no time": {
+			workload:     reserved.Clone().RequeueState(ptr.To[int32](1), nil).AdmissionChecks(check("check1", kueue.CheckStatePending, nil), withoutTime).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 2)},
+			wantChecks:   []kueue.AdmissionCheckState{check("check1", kueue.CheckStatePending, ptr.To[int32](1)), repaired.Status.AdmissionChecks[0]},
+			wantRequests: []string{"wl-check1-2"},
 			wantWrites:   1,
 		},
 		"requeued after a second series began": {
@@ -644,7 +1069,9 @@ func TestReconcileDelayedRetry(t *testing.T) {
 			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 3, autoscaling.Provisioned, autoscaling.BookingExpired)},
 			wantChecks:   []kueue.AdmissionCheckState{check("check1", kueue.CheckStatePending, ptr.To[int32](1))},
 			wantRequests: []string{"wl-check1-4"},
-			wantOffsets:  attemptOffsets{"check1": 2},
+			wantOffsets:  attemptNumbers{"check1": 2},
+			wantUsed:     attemptNumbers{"check1": 3},
+			wantWrites:   1,
 		},
 		"reserved on a flavor that does not ask for the check": {
 			workload:     reserved.Clone().AdmissionChecks(check("check1", kueue.CheckStatePending, ptr.To[int32](1))).Obj(),
@@ -661,11 +1088,27 @@ func TestReconcileDelayedRetry(t *testing.T) {
 			wantRequests: []string{"wl-check1-2"},
 		},
 		"gate switched on while waiting": {
-			workload:     evicted.Clone().Condition(evictedWithGateOff).RequeueState(ptr.To[int32](2), nil).AdmissionChecks(check("check1", kueue.CheckStatePending, nil)).Obj(),
-			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 2, autoscaling.Failed)},
+			workload:     base.Clone().Condition(evictedByCheck).RequeueState(ptr.To[int32](2), nil).AdmissionChecks(check("check1", kueue.CheckStatePending, nil)).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{failedBefore(2)},
 			wantChecks:   []kueue.AdmissionCheckState{check("check1", kueue.CheckStatePending, ptr.To[int32](2))},
 			wantRequests: []string{"wl-check1-2"},
 			wantWrites:   1,
+		},
+		"gate switched on with a request in flight, after more attempts than are counted": {
+			workload:     reserved.Clone().RequeueState(ptr.To[int32](1), nil).AdmissionChecks(check("check1", kueue.CheckStatePending, nil)).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 4)},
+			wantChecks:   []kueue.AdmissionCheckState{check("check1", kueue.CheckStatePending, ptr.To[int32](1))},
+			wantRequests: []string{"wl-check1-4"},
+			wantOffsets:  attemptNumbers{"check1": 2},
+			wantWrites:   2,
+		},
+		"gate switched on and reserved again, after more attempts than are counted": {
+			workload:     reserved.Clone().RequeueState(ptr.To[int32](1), nil).AdmissionChecks(check("check1", kueue.CheckStatePending, nil)).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{failedBefore(3)},
+			wantChecks:   []kueue.AdmissionCheckState{check("check1", kueue.CheckStatePending, ptr.To[int32](1))},
+			wantRequests: []string{"wl-check1-4"},
+			wantOffsets:  attemptNumbers{"check1": 2},
+			wantWrites:   2,
 		},
 		"the check of the flavor is not added yet": {
 			workload:     reserved.Clone().Obj(),
@@ -677,7 +1120,7 @@ func TestReconcileDelayedRetry(t *testing.T) {
 			workload:     reserved.Clone().Obj(),
 			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 2, autoscaling.Failed)},
 			clusterQueue: utiltestingapi.MakeClusterQueue("q1").Obj(),
-			wantOffsets:  attemptOffsets{"check1": 2},
+			wantOffsets:  attemptNumbers{"check1": 2},
 			wantWrites:   1,
 		},
 		"finished": {
@@ -689,81 +1132,105 @@ func TestReconcileDelayedRetry(t *testing.T) {
 	}
 	for name, tc := range cases {
 		for _, useMergePatch := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, WorkloadRequestUseMergePatch=%v", name, useMergePatch), func(t *testing.T) {
-				features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
-				features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, useMergePatch)
-				ctx, _ := utiltesting.ContextWithLog(t)
-				builder, ctx := getClientBuilder(ctx)
-				writes := 0
-				builder = builder.WithObjects(tc.workload).WithStatusSubresource(tc.workload).
-					WithLists(
-						&autoscaling.ProvisioningRequestList{Items: tc.requests},
-						&kueue.AdmissionCheckList{Items: []kueue.AdmissionCheck{
-							*utiltestingapi.MakeAdmissionCheck("check1").ControllerName(kueue.ProvisioningRequestControllerName).Parameters(kueue.GroupVersion.Group, ConfigKind, "config1").Obj(),
-							*utiltestingapi.MakeAdmissionCheck("check2").ControllerName(kueue.ProvisioningRequestControllerName).Parameters(kueue.GroupVersion.Group, ConfigKind, "config2").Obj(),
-							*utiltestingapi.MakeAdmissionCheck("foreign").ControllerName("foreign").Obj(),
-						}},
-						&kueue.ResourceFlavorList{Items: []kueue.ResourceFlavor{*utiltestingapi.MakeResourceFlavor("flavor").Obj()}},
-					).
-					WithInterceptorFuncs(interceptor.Funcs{
-						Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
-							writes++
-							return c.Patch(ctx, obj, patch, opts...)
-						},
-						SubResourcePatch: func(ctx context.Context, c client.Client, subResource string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
-							writes++
-							return c.SubResource(subResource).Patch(ctx, obj, patch, opts...)
-						},
-					})
-				if !tc.noConfig {
-					builder = builder.WithLists(&kueue.ProvisioningRequestConfigList{Items: []kueue.ProvisioningRequestConfig{*config.Clone().Obj(), *slowConfig}})
-				}
-				if tc.clusterQueue != nil {
-					builder = builder.WithObjects(tc.clusterQueue)
-				}
-				k8sClient := builder.Build()
-				controller, err := NewController(k8sClient, &utiltesting.EventRecorder{})
-				if err != nil {
-					t.Fatalf("Setting up the controller: %v", err)
-				}
-				controller.clock = testingclock.NewFakeClock(now)
-
-				// The second time there is nothing left to be done.
-				for range 2 {
-					if _, err := controller.Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(tc.workload)}); err != nil {
-						t.Fatalf("Unexpected error: %v", err)
+			// The manager stops after so many writes, and starts again.
+			for stopAfter := range tc.wantWrites + 1 {
+				t.Run(fmt.Sprintf("%s, WorkloadRequestUseMergePatch=%v, stopped after %d writes", name, useMergePatch, stopAfter), func(t *testing.T) {
+					features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+					features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, useMergePatch)
+					ctx, _ := utiltesting.ContextWithLog(t)
+					builder, ctx := getClientBuilder(ctx)
+					writes, stopped := 0, false
+					errStopped := errors.New("stopped")
+					write := func(obj client.Object, patch client.Patch) error {
+						if !stopped && writes == stopAfter {
+							stopped = true
+							return errStopped
+						}
+						writes++
+						data, err := patch.Data(obj)
+						if err == nil && bytes.Contains(data, []byte(`"lastTransitionTime":null`)) {
+							err = errors.New("status.admissionChecks.lastTransitionTime: required value")
+						}
+						return err
 					}
-				}
+					builder = builder.WithObjects(tc.workload.DeepCopy()).WithStatusSubresource(tc.workload).
+						WithLists(
+							&autoscaling.ProvisioningRequestList{Items: tc.requests},
+							&kueue.AdmissionCheckList{Items: []kueue.AdmissionCheck{
+								*utiltestingapi.MakeAdmissionCheck("check1").ControllerName(kueue.ProvisioningRequestControllerName).Parameters(kueue.GroupVersion.Group, ConfigKind, "config1").Obj(),
+								*utiltestingapi.MakeAdmissionCheck("check2").ControllerName(kueue.ProvisioningRequestControllerName).Parameters(kueue.GroupVersion.Group, ConfigKind, "config2").Obj(),
+								*utiltestingapi.MakeAdmissionCheck("foreign").ControllerName("foreign").Obj(),
+							}},
+							&kueue.ResourceFlavorList{Items: []kueue.ResourceFlavor{*utiltestingapi.MakeResourceFlavor("flavor").Obj()}},
+						).
+						WithInterceptorFuncs(interceptor.Funcs{
+							Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+								if err := write(obj, patch); err != nil {
+									return err
+								}
+								return c.Patch(ctx, obj, patch, opts...)
+							},
+							SubResourcePatch: func(ctx context.Context, c client.Client, subResource string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+								if err := write(obj, patch); err != nil {
+									return err
+								}
+								return c.SubResource(subResource).Patch(ctx, obj, patch, opts...)
+							},
+						})
+					if !tc.noConfig {
+						builder = builder.WithLists(&kueue.ProvisioningRequestConfigList{Items: []kueue.ProvisioningRequestConfig{*config.Clone().Obj(), *slowConfig}})
+					}
+					if tc.clusterQueue != nil {
+						builder = builder.WithObjects(tc.clusterQueue)
+					}
+					k8sClient := builder.Build()
+					controller, err := NewController(k8sClient, &utiltesting.EventRecorder{})
+					if err != nil {
+						t.Fatalf("Setting up the controller: %v", err)
+					}
+					controller.clock = testingclock.NewFakeClock(now)
 
-				got := &kueue.Workload{}
-				if err := k8sClient.Get(ctx, client.ObjectKeyFromObject(tc.workload), got); err != nil {
-					t.Fatalf("Getting the workload: %v", err)
-				}
-				if diff := cmp.Diff(tc.wantChecks, got.Status.AdmissionChecks, cmpopts.EquateEmpty()); diff != "" {
-					t.Errorf("Unexpected checks (-want,+got):\n%s", diff)
-				}
-				if diff := cmp.Diff(tc.workload.Status.RequeueState, got.Status.RequeueState); diff != "" {
-					t.Errorf("requeueState was changed (-before,+after):\n%s", diff)
-				}
-				if diff := cmp.Diff(tc.wantOffsets, attemptOffsetsOf(got), cmpopts.EquateEmpty()); diff != "" {
-					t.Errorf("Unexpected offsets (-want,+got):\n%s", diff)
-				}
-				requests := &autoscaling.ProvisioningRequestList{}
-				if err := k8sClient.List(ctx, requests); err != nil {
-					t.Fatalf("Listing the requests: %v", err)
-				}
-				names := make([]string, 0, len(requests.Items))
-				for i := range requests.Items {
-					names = append(names, requests.Items[i].Name)
-				}
-				slices.Sort(names)
-				if diff := cmp.Diff(tc.wantRequests, names, cmpopts.EquateEmpty()); diff != "" {
-					t.Errorf("Unexpected requests (-want,+got):\n%s", diff)
-				}
-				if writes != tc.wantWrites {
-					t.Errorf("Unexpected number of writes: %d, want %d", writes, tc.wantWrites)
-				}
-			})
+					// The last time there is nothing left to be done.
+					for range 3 {
+						_, err := controller.Reconcile(ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(tc.workload)})
+						if err != nil && !errors.Is(err, errStopped) {
+							t.Fatalf("Unexpected error: %v", err)
+						}
+					}
+
+					got := &kueue.Workload{}
+					if err := k8sClient.Get(ctx, client.ObjectKeyFromObject(tc.workload), got); err != nil {
+						t.Fatalf("Getting the workload: %v", err)
+					}
+					if diff := cmp.Diff(tc.wantChecks, got.Status.AdmissionChecks, cmpopts.EquateEmpty()); diff != "" {
+						t.Errorf("Unexpected checks (-want,+got):\n%s", diff)
+					}
+					if diff := cmp.Diff(tc.workload.Status.RequeueState, got.Status.RequeueState); diff != "" {
+						t.Errorf("requeueState was changed (-before,+after):\n%s", diff)
+					}
+					if diff := cmp.Diff(tc.wantOffsets, attemptOffsetsOf(got), cmpopts.EquateEmpty()); diff != "" {
+						t.Errorf("Unexpected offsets (-want,+got):\n%s", diff)
+					}
+					if diff := cmp.Diff(tc.wantUsed, usedAttemptsOf(got), cmpopts.EquateEmpty()); diff != "" {
+						t.Errorf("Unexpected numbers that are used (-want,+got):\n%s", diff)
+					}
+					requests := &autoscaling.ProvisioningRequestList{}
+					if err := k8sClient.List(ctx, requests); err != nil {
+						t.Fatalf("Listing the requests: %v", err)
+					}
+					names := make([]string, 0, len(requests.Items))
+					for i := range requests.Items {
+						names = append(names, requests.Items[i].Name)
+					}
+					slices.Sort(names)
+					if diff := cmp.Diff(tc.wantRequests, names, cmpopts.EquateEmpty()); diff != "" {
+						t.Errorf("Unexpected requests (-want,+got):\n%s", diff)
+					}
+					if writes != tc.wantWrites {
+						t.Errorf("Unexpected number of writes: %d, want %d", writes, tc.wantWrites)
+					}
+				})
+			}
 		}
 	}
 }

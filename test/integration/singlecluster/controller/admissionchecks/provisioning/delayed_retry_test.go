@@ -30,6 +30,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	autoscaling "k8s.io/autoscaler/cluster-autoscaler/apis/provisioningrequest/autoscaling.x-k8s.io/v1"
 	"k8s.io/utils/ptr"
@@ -356,6 +357,17 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 		gomega.Expect(ptr.Deref(requeued.RetryCount, 0)).To(gomega.Equal(retries))
 	}
 
+	applyExternal := func(requeueAfterSeconds *int32) {
+		ginkgo.GinkgoHelper()
+		gomega.Expect(k8sClient.Status().Patch(ctx, &kueue.Workload{
+			TypeMeta:   metav1.TypeMeta{APIVersion: kueue.GroupVersion.String(), Kind: "Workload"},
+			ObjectMeta: metav1.ObjectMeta{Name: key.Name, Namespace: key.Namespace},
+			Status: kueue.WorkloadStatus{AdmissionChecks: []kueue.AdmissionCheckState{{
+				Name: external, State: kueue.CheckStateRetry, LastTransitionTime: metav1.Now(), RequeueAfterSeconds: requeueAfterSeconds,
+			}}},
+		}, client.Apply, client.FieldOwner("external"), client.ForceOwnership)).To(gomega.Succeed())
+	}
+
 	passExternalCheck := func() {
 		ginkgo.GinkgoHelper()
 		util.SetWorkloadsAdmissionCheck(ctx, k8sClient, utiltestingapi.MakeWorkload(key.Name, key.Namespace).Obj(), external, kueue.CheckStateReady, true)
@@ -498,21 +510,91 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 			expectAttempts(checkA, 1, 2, 3, 4)
 		})
 
+		for _, becomesReady := range []bool{true, false} {
+			ginkgo.It(fmt.Sprintf("Should count from zero when the booking expires while another check delays, ready before=%v", becomesReady), func() {
+				createCheck(checkA, 1, 1)
+				createExternalCheck()
+				createQueues([]*kueue.ResourceFlavor{flavor}, rule(checkA), rule(external))
+				start()
+				attempts := []int{1}
+				for attempt := range int32(3) {
+					awaitRequest(checkA, attempt+1)
+					if becomesReady {
+						flip(checkA, attempt+1, autoscaling.Provisioned)
+						wl.await("ready by one check", inState(checkA, kueue.CheckStateReady))
+					}
+					applyExternal(ptr.To[int32](5))
+					wl.await("waiting", isWaiting)
+					if !becomesReady {
+						flip(checkA, attempt+1, autoscaling.Provisioned)
+					}
+					flip(checkA, attempt+1, autoscaling.BookingExpired)
+					asked := stateOf(wl.await("in Retry", inState(checkA, kueue.CheckStateRetry)), checkA)
+					gomega.Expect(asked.RequeueAfterSeconds).To(gomega.HaveValue(gomega.Equal(int32(1))))
+					gomega.Expect(ptr.Deref(asked.RetryCount, 0)).To(gomega.BeZero())
+					expectRequeued(checkA, 1)
+					attempts = append(attempts, int(attempt)+2)
+				}
+				flip(checkA, 4, autoscaling.Provisioned)
+				wl.await("ready by one check", inState(checkA, kueue.CheckStateReady))
+				passExternalCheck()
+				wl.await("admitted", workload.IsAdmitted)
+				expectAttempts(checkA, attempts...)
+			})
+		}
+
+		for _, released := range []bool{false, true} {
+			ginkgo.It(fmt.Sprintf("Should not use the number of a provisioned request again when it is deleted by hand, after the release=%v", released), func() {
+				createCheck(checkA, 1, 2)
+				createQueues([]*kueue.ResourceFlavor{flavor}, rule(checkA))
+				start()
+				flip(checkA, 1, autoscaling.Provisioned)
+				wl.await("admitted", workload.IsAdmitted)
+				if !released {
+					util.ExpectObjectToBeDeleted(ctx, k8sClient, awaitRequest(checkA, 1), true)
+				}
+				updateQueue(func() { clusterQueue.Spec.StopPolicy = ptr.To(kueue.HoldAndDrain) })
+				wl.await("evicted", func(wl *kueue.Workload) bool { return !workload.HasQuotaReservation(wl) })
+				if released {
+					util.ExpectObjectToBeDeleted(ctx, k8sClient, awaitRequest(checkA, 1), true)
+				}
+				updateQueue(func() { clusterQueue.Spec.StopPolicy = nil })
+				flip(checkA, 2, autoscaling.Failed)
+				expectRetry(checkA, 1, 0)
+				expectRequeued(checkA, 1)
+				flip(checkA, 3, autoscaling.Provisioned)
+				wl.await("admitted again", workload.IsAdmitted)
+				expectAttempts(checkA, 1, 2, 3)
+			})
+		}
+
+		ginkgo.It("Should write its state although another check has a time that the API does not take back", func() {
+			createCheck(checkA, 1, 2)
+			createExternalCheck()
+			createQueues([]*kueue.ResourceFlavor{flavor}, rule(checkA), rule(external))
+			start()
+			awaitRequest(checkA, 1)
+			gomega.Eventually(func(g gomega.Gomega) {
+				updated := &kueue.Workload{}
+				g.Expect(k8sClient.Get(ctx, key, updated)).To(gomega.Succeed())
+				i := slices.IndexFunc(updated.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool { return check.Name == external })
+				g.Expect(i).To(gomega.BeNumerically(">=", 0))
+				g.Expect(k8sClient.Status().Patch(ctx, updated, client.RawPatch(types.JSONPatchType, fmt.Appendf(nil,
+					`[{"op": "replace", "path": "/status/admissionChecks/%d/lastTransitionTime", "value": "0001-01-01T00:00:00Z"}]`, i)))).To(gomega.Succeed())
+			}, util.Timeout, util.ShortInterval).Should(gomega.Succeed())
+			wl.await("without a time", func(wl *kueue.Workload) bool {
+				check := stateOf(wl, external)
+				return check.Name == external && check.LastTransitionTime.IsZero()
+			})
+			flip(checkA, 1, autoscaling.Provisioned)
+			wl.await("ready by one check", inState(checkA, kueue.CheckStateReady))
+		})
+
 		ginkgo.It("Should not own the delay of another check", func() {
 			createCheck(checkA, 1, 2)
 			createExternalCheck()
 			createQueues([]*kueue.ResourceFlavor{flavor}, rule(checkA), rule(external))
 			start()
-			applyExternal := func(requeueAfterSeconds *int32) {
-				ginkgo.GinkgoHelper()
-				gomega.Expect(k8sClient.Status().Patch(ctx, &kueue.Workload{
-					TypeMeta:   metav1.TypeMeta{APIVersion: kueue.GroupVersion.String(), Kind: "Workload"},
-					ObjectMeta: metav1.ObjectMeta{Name: key.Name, Namespace: key.Namespace},
-					Status: kueue.WorkloadStatus{AdmissionChecks: []kueue.AdmissionCheckState{{
-						Name: external, State: kueue.CheckStateRetry, LastTransitionTime: metav1.Now(), RequeueAfterSeconds: requeueAfterSeconds,
-					}}},
-				}, client.Apply, client.FieldOwner("external"), client.ForceOwnership)).To(gomega.Succeed())
-			}
 			awaitRequest(checkA, 1)
 			applyExternal(ptr.To[int32](600))
 			wl.await("waiting", isWaiting)
