@@ -166,7 +166,7 @@ OUR_MODULES = . $(patsubst %/go.mod,%,$(wildcard bench/go.mod conformance/go.mod
 test: verify lint test-unit test-simulation test-examples test-conformance test-observability test-docs ## Run verify, lint, all unit tests, the simulation, the examples, the conformance test, the alerts and the documentation.
 
 .PHONY: lint
-lint: fresh-tree $(BIN)/staticcheck ## Check format, go vet and staticcheck: our modules, the overlay, the touched packages.
+lint: fresh-tree $(BIN)/staticcheck $(BIN)/lint ## Check format, go vet and staticcheck, and that no message decides: our modules, the overlay, the touched packages.
 	$(call say,gofmt)
 	@unformatted=$$($$(go env GOROOT)/bin/gofmt -l $(wildcard apis pkg test tools bench conformance controlplane demo docs examples)); \
 	if [ -n "$$unformatted" ]; then echo "error: not formatted (run gofmt -w, in the tree for overlay files):" >&2; echo "$$unformatted" >&2; exit 1; fi
@@ -176,10 +176,16 @@ lint: fresh-tree $(BIN)/staticcheck ## Check format, go vet and staticcheck: our
 	done
 	$(call say,go vet of the touched packages)
 	@packages=$$($(PATCHSET) touched); if [ -n "$$packages" ]; then cd $(TREE_DIR) && go vet $$packages; fi
+	$(call say,nothing in the overlay is decided from the text of a message)
+	@packages=$$($(PATCHSET) touched --unit); if [ -n "$$packages" ]; then cd $(TREE_DIR) && $(BIN)/lint -test=false -overlay $(PROJECT) $$packages; fi
 
 $(BIN)/staticcheck: tools/lint/go.mod tools/lint/go.sum
 	$(call say,building build/bin/staticcheck)
 	@cd tools/lint && go build -o $@ honnef.co/go/tools/cmd/staticcheck
+	@touch $@
+
+$(BIN)/lint: tools/lint/go.mod tools/lint/go.sum tools/lint/main.go tools/lint/messages/messages.go
+	@cd tools/lint && go build -o $@ .
 	@touch $@
 
 .PHONY: test-unit
