@@ -17,18 +17,25 @@ limitations under the License.
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	autoscaling "k8s.io/autoscaler/cluster-autoscaler/apis/provisioningrequest/autoscaling.x-k8s.io/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/workload"
 )
 
@@ -49,31 +56,57 @@ func (m manner) String() string {
 }
 
 // checkController is the controller of one admission check. It acts on what it
-// has read, which may be old.
+// has read, which may be old, and writes JSON: what Go's types cannot hold, too.
 type checkController struct {
 	name   kueue.AdmissionCheckReference
 	client client.Client
 	world  *World
-	seen   map[string]*kueue.Workload
+	seen   map[string]*unstructured.Unstructured
 }
 
 // read looks at a workload anew.
-func (c *checkController) read(name string) *kueue.Workload {
-	wl := &kueue.Workload{}
+func (c *checkController) read(name string) {
+	wl := &unstructured.Unstructured{}
+	wl.SetGroupVersionKind(kueue.GroupVersion.WithKind("Workload"))
 	if err := c.client.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: name}, wl); err != nil {
 		delete(c.seen, name)
-		return nil
+		return
 	}
 	c.seen[name] = wl
-	return wl
 }
 
 // verdict is what the controller of a check has to say.
 type verdict struct {
 	state kueue.CheckState
 	delay *int32
+	// at is the transition time, now if it is empty.
+	at string
 	// resend: with the transition time that was read.
 	resend bool
+}
+
+// clock returns the time as a controller has it: few are wrong.
+func clock(n int) string {
+	now := time.Now().UTC()
+	switch n % 32 {
+	case 20:
+		return now.Format(time.RFC3339Nano)
+	case 21:
+		return now.Add(2900 * time.Millisecond).Format(time.RFC3339Nano)
+	case 22:
+		return now.Add(3 * time.Second).Format(time.RFC3339)
+	case 23:
+		return now.Add(40 * time.Second).Format(time.RFC3339)
+	case 24:
+		return now.Add(-30 * time.Second).Format(time.RFC3339)
+	case 25:
+		return "0001-01-01T00:00:00Z"
+	case 26:
+		return "9999-12-31T23:59:59Z"
+	case 27:
+		return "9999-12-31T23:59:59-01:00"
+	}
+	return ""
 }
 
 // say writes the verdict about a workload. A conflict is an answer too: the
@@ -84,8 +117,8 @@ func (c *checkController) say(name string, v verdict, how manner) {
 		// would take back what others said.
 		c.read(name)
 	}
-	wl := c.seen[name]
-	if wl == nil {
+	seen := c.seen[name]
+	if seen == nil {
 		return
 	}
 	// A controller does not make an entry of its own.
@@ -93,41 +126,47 @@ func (c *checkController) say(name string, v verdict, how manner) {
 	if now == nil || !hasEntry(toWorkload(now), c.name) {
 		return
 	}
-	wl = wl.DeepCopy()
-	state := workloadCheck(wl, c.name)
-	if state == nil {
+	wl := seen.DeepCopy()
+	checks, _, _ := unstructured.NestedSlice(wl.Object, "status", "admissionChecks")
+	i := slices.IndexFunc(checks, func(check any) bool { return check.(map[string]any)["name"] == string(c.name) })
+	if i < 0 {
 		return
 	}
-	state.State = v.state
-	state.Message = fmt.Sprintf("%s says %s", c.name, v.state)
-	state.RequeueAfterSeconds = v.delay
-	state.PodSetUpdates = nil
-	if !v.resend {
-		state.LastTransitionTime = metav1.NewTime(time.Now().Truncate(time.Second))
-	}
+	entry := checks[i].(map[string]any)
+	entry["state"] = string(v.state)
+	entry["message"] = fmt.Sprintf("%s says %s", c.name, v.state)
+	delete(entry, "podSetUpdates")
+	delete(entry, "requeueAfterSeconds")
 	delay := "no delay"
 	if v.delay != nil {
+		entry["requeueAfterSeconds"] = int64(*v.delay)
 		delay = fmt.Sprintf("%d s", *v.delay)
 	}
+	if !v.resend {
+		entry["lastTransitionTime"] = cmp.Or(v.at, time.Now().UTC().Format(time.RFC3339))
+	}
+	if how == applies || how == appliesVersion {
+		delete(entry, "retryCount")
+		checks = []any{entry}
+		wl = &unstructured.Unstructured{}
+		wl.SetGroupVersionKind(seen.GroupVersionKind())
+		wl.SetNamespace(namespace)
+		wl.SetName(name)
+		if how == appliesVersion {
+			wl.SetResourceVersion(seen.GetResourceVersion())
+		}
+	}
+	_ = unstructured.SetNestedSlice(wl.Object, checks, "status", "admissionChecks")
 	ctx := context.Background()
 	owner := client.FieldOwner("check-" + string(c.name))
 	var err error
 	switch how {
 	case applies, appliesVersion:
-		apply := &kueue.Workload{
-			TypeMeta:   metav1.TypeMeta{APIVersion: kueue.GroupVersion.String(), Kind: "Workload"},
-			ObjectMeta: metav1.ObjectMeta{Name: wl.Name, Namespace: wl.Namespace},
-		}
-		if how == appliesVersion {
-			apply.ResourceVersion = wl.ResourceVersion
-		}
-		state.RetryCount = nil
-		apply.Status.AdmissionChecks = []kueue.AdmissionCheckState{*state}
-		err = c.client.Status().Patch(ctx, apply, client.Apply, owner, client.ForceOwnership)
+		err = c.client.Status().Patch(ctx, wl, client.Apply, owner, client.ForceOwnership)
 	case patches:
-		err = c.client.Status().Patch(ctx, wl, client.MergeFrom(c.seen[name]), owner)
+		err = c.client.Status().Patch(ctx, wl, client.MergeFrom(seen), owner)
 	case patchesVersion:
-		err = c.client.Status().Patch(ctx, wl, client.MergeFromWithOptions(c.seen[name], client.MergeFromWithOptimisticLock{}), owner)
+		err = c.client.Status().Patch(ctx, wl, client.MergeFromWithOptions(seen, client.MergeFromWithOptimisticLock{}), owner)
 	default:
 		err = c.client.Status().Update(ctx, wl, owner)
 	}
@@ -135,7 +174,33 @@ func (c *checkController) say(name string, v verdict, how manner) {
 	if err != nil {
 		result = err.Error()
 	}
-	c.world.note("check %s: %s, %s, for %s (%s, resend %v, read %s): %.60s", c.name, v.state, delay, name, how, v.resend, c.seen[name].ResourceVersion, result)
+	c.world.note("check %s: %s, %s, at %s, for %s (%s, read %s): %.60s", c.name, v.state, delay, entry["lastTransitionTime"], name, how, seen.GetResourceVersion(), result)
+}
+
+// answers returns those who answer a check that was asked with a Retry at once,
+// even when the workload has been evicted since they read it.
+func (w *World) answers() []func() error {
+	var answers []func() error
+	for _, wl := range w.workloads() {
+		for _, name := range checkNames {
+			c, state := w.checks[name], workloadCheck(wl, name)
+			if state == nil || state.State != kueue.CheckStatePending {
+				continue
+			}
+			if workload.HasQuotaReservation(wl) && !workload.IsEvicted(wl) {
+				c.read(wl.Name)
+			} else if c.seen[wl.Name] == nil || !workload.HasQuotaReservation(toWorkload(c.seen[wl.Name])) {
+				continue
+			}
+			answers = append(answers, func() error {
+				w.busy--
+				c.say(wl.Name, verdict{state: kueue.CheckStateRetry}, w.busyManner)
+				delete(c.seen, wl.Name)
+				return nil
+			})
+		}
+	}
+	return answers
 }
 
 func hasEntry(wl *kueue.Workload, name kueue.AdmissionCheckReference) bool {
@@ -230,11 +295,30 @@ func (w *World) recreateLocalQueue() {
 	_ = w.admin.Delete(ctx, lq)
 }
 
+// changeLimits creates or changes a LimitRange, which nothing here exceeds: Kueue
+// looks at all pending workloads anew.
+func (w *World) changeLimits() {
+	ctx := context.Background()
+	w.limits++
+	w.note("the LimitRange changes")
+	most := corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(int64(100+w.limits), resource.DecimalSI)}
+	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "limits", Namespace: namespace}}
+	if w.limits > 1 {
+		patchSpec(w, limits, client.ObjectKeyFromObject(limits), func(lr *corev1.LimitRange) { lr.Spec.Limits[0].Max = most })
+		return
+	}
+	limits.Spec.Limits = []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Max: most}}
+	if err := w.admin.Create(ctx, limits); err != nil {
+		panic(err)
+	}
+}
+
 // conclude makes everybody friendly: checks that are asked become Ready, jobs
 // that run complete. Then every workload has to come to its end.
 func (w *World) conclude(rng *randSource) error {
 	w.note("from here on all is well")
 	w.judge.unready = map[string]bool{}
+	w.busy = 0
 	w.setStopPolicy(kueue.None)
 	w.setChecks(checkNames...)
 	if err := w.admin.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: localQueue}, &kueue.LocalQueue{}); err != nil {
@@ -269,7 +353,7 @@ func (w *World) conclude(rng *randSource) error {
 		}
 		open = open[:0]
 		for _, wl := range w.workloads() {
-			if workload.IsFinished(wl) {
+			if workload.IsFinished(wl) || isLeftByBase(wl) {
 				continue
 			}
 			open = append(open, wl.Name)
@@ -284,6 +368,7 @@ func (w *World) conclude(rng *randSource) error {
 				continue
 			}
 			if !workload.HasQuotaReservation(wl) || workload.IsEvicted(wl) {
+				w.endWait(wl)
 				continue
 			}
 			for _, check := range wl.Status.AdmissionChecks {
@@ -303,11 +388,31 @@ func (w *World) conclude(rng *randSource) error {
 		time.Sleep(2 * time.Second)
 	}
 	for _, wl := range w.workloads() {
-		if !workload.IsFinished(wl) {
+		if !workload.IsFinished(wl) && !isLeftByBase(wl) {
 			return &Violation{Rule: "rule 7, never stuck", Detail: "everything is over, but not " + describe(wl)}
 		}
 	}
 	return nil
+}
+
+// isLeftByBase: with the gate off, what Kueue itself deactivated does not come back
+// when it is activated again.
+func isLeftByBase(wl *kueue.Workload) bool {
+	requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
+	return !features.Enabled(features.ACRequeueAfter) && requeued != nil && requeued.Status == metav1.ConditionFalse && strings.HasPrefix(requeued.Reason, "DeactivatedDueTo")
+}
+
+// endWait: nobody wants to wait for ever, nor where Kueue never promised anything.
+func (w *World) endWait(wl *kueue.Workload) {
+	if time.Until(requeueAt(wl)) < time.Minute && !w.judge.isExcused(wl) {
+		return
+	}
+	for _, name := range checkNames {
+		if state := workloadCheck(wl, name); state != nil && state.State == kueue.CheckStateRetry {
+			w.checks[name].read(wl.Name)
+			w.checks[name].say(wl.Name, verdict{state: kueue.CheckStatePending}, applies)
+		}
+	}
 }
 
 func conditionTrue(wl *kueue.Workload, name string) bool {

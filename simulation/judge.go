@@ -17,15 +17,20 @@ limitations under the License.
 package simulation
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -34,9 +39,11 @@ import (
 	autoscaling "k8s.io/autoscaler/cluster-autoscaler/apis/provisioningrequest/autoscaling.x-k8s.io/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/metrics"
 	"sigs.k8s.io/kueue/pkg/workload"
 
 	"kueue-acrequeueafter/simulation/memapi"
@@ -58,6 +65,14 @@ type judge struct {
 	// cached is the same without what it has written itself.
 	cached   map[string]map[string]int
 	cachedAt map[string]map[string]time.Time
+	// asked is what the controller of a check has said last, until Kueue takes
+	// it back.
+	asked map[string]map[kueue.AdmissionCheckReference]asked
+	// excused are the workloads that Kueue left stuck before: told to retry while
+	// the gate was off, with no time to wait for.
+	excused map[string]bool
+	// deactivated is when a workload was.
+	deactivated map[string]time.Time
 	// counts is the number of retries by workload and check.
 	counts map[string]map[kueue.AdmissionCheckReference]int32
 	// podsReadyUntil is the time that an eviction by PodsReadyTimeout has set.
@@ -79,6 +94,12 @@ type judge struct {
 	requests map[string]lastRequest
 }
 
+// asked is a delay that a controller asked for, and from when.
+type asked struct {
+	delay time.Duration
+	at    time.Time
+}
+
 // lastRequest is what is known of the newest request of a workload.
 type lastRequest struct {
 	attempt         int
@@ -98,6 +119,9 @@ func (v *Violation) Error() string {
 func newJudge(w *World) *judge {
 	return &judge{
 		world: w, unready: make(map[string]bool),
+		asked:          make(map[string]map[kueue.AdmissionCheckReference]asked),
+		excused:        make(map[string]bool),
+		deactivated:    make(map[string]time.Time),
 		spoken:         make(map[string]map[kueue.AdmissionCheckReference]int),
 		known:          make(map[string]map[string]int),
 		cached:         make(map[string]map[string]int),
@@ -137,8 +161,15 @@ func (j *judge) decides(at time.Time, on seen) {
 	j.decided, j.decidedOn = at, on
 }
 
+// only and ignored say which rules are judged, to see what else is broken.
+var only, ignored = expression("SIMULATION_ONLY", ""), expression("SIMULATION_IGNORE", "^$")
+
+func expression(variable, otherwise string) *regexp.Regexp {
+	return regexp.MustCompile(cmp.Or(os.Getenv(variable), otherwise))
+}
+
 func (j *judge) fail(rule, format string, args ...any) {
-	if j.first == nil {
+	if j.first == nil && only.MatchString(rule) && !ignored.MatchString(rule) {
 		j.first = &Violation{Rule: rule, Detail: fmt.Sprintf(format, args...)}
 		j.world.note("!! %v", j.first)
 	}
@@ -200,6 +231,9 @@ func (j *judge) onWrite(write memapi.Write) {
 			return
 		}
 	} else {
+		if write.Old.GetKind() == "Job" {
+			j.jobDeleted(write)
+		}
 		return
 	}
 	j.lastRevision, _ = strconv.Atoi(write.New.GetResourceVersion())
@@ -215,8 +249,17 @@ func (j *judge) onWrite(write memapi.Write) {
 		}
 		return
 	}
+	switch {
+	case workload.IsActive(wl):
+		delete(j.deactivated, wl.Name)
+	case workload.IsActive(old):
+		j.deactivated[wl.Name] = time.Now()
+	}
+	if !workload.HasRetryChecks(wl) {
+		delete(j.excused, wl.Name)
+	}
 	if !ours {
-		j.spoke(old, wl)
+		j.spoke(write, old, wl)
 		return
 	}
 	j.world.note("  %s writes %s: %s", write.Caller, wl.Name, difference(old, wl))
@@ -260,14 +303,98 @@ func (j *judge) request(write memapi.Write) {
 }
 
 // spoke records what somebody else than Kueue said.
-func (j *judge) spoke(old, wl *kueue.Workload) {
+func (j *judge) spoke(write memapi.Write, old, wl *kueue.Workload) {
 	for _, check := range wl.Status.AdmissionChecks {
 		before := workloadCheck(old, check.Name)
-		if before == nil || !sameCheck(*before, check) {
-			if j.spoken[wl.Name] == nil {
-				j.spoken[wl.Name] = make(map[kueue.AdmissionCheckReference]int)
+		if before != nil && sameCheck(*before, check) {
+			continue
+		}
+		if j.spoken[wl.Name] == nil {
+			j.spoken[wl.Name] = make(map[kueue.AdmissionCheckReference]int)
+			j.asked[wl.Name] = make(map[kueue.AdmissionCheckReference]asked)
+		}
+		j.spoken[wl.Name][check.Name] = j.lastRevision
+		delete(j.asked[wl.Name], check.Name)
+		if check.State == kueue.CheckStateRetry {
+			j.asked[wl.Name][check.Name] = asked{delay: time.Duration(ptr.Deref(check.RequeueAfterSeconds, 0)) * time.Second, at: check.LastTransitionTime.Time}
+			if !features.Enabled(features.ACRequeueAfter) {
+				j.excuse(wl)
 			}
-			j.spoken[wl.Name][check.Name] = j.lastRevision
+		}
+		if owner := ownedByKueue(write.New, check.Name); check.RequeueAfterSeconds != nil && owner != "" {
+			j.fail("rule 6, a delay is its controller's", "%s owns the delay of check %s of %s: %s", owner, check.Name, wl.Name, checkText(check))
+		}
+	}
+}
+
+// ownedByKueue returns the field manager of Kueue's that would keep the delay when
+// the check's controller does not apply it any more.
+func ownedByKueue(wl *unstructured.Unstructured, name kueue.AdmissionCheckReference) string {
+	for _, entry := range wl.GetManagedFields() {
+		if entry.Operation != metav1.ManagedFieldsOperationApply || strings.HasPrefix(entry.Manager, "check-") {
+			continue
+		}
+		var fields map[string]any
+		_ = json.Unmarshal(entry.FieldsV1.Raw, &fields)
+		if _, found, _ := unstructured.NestedMap(fields, "f:status", "f:admissionChecks", fmt.Sprintf(`k:{"name":%q}`, name), "f:requeueAfterSeconds"); found {
+			return entry.Manager
+		}
+	}
+	return ""
+}
+
+// excuse: with the gate off Kueue leaves a workload without quota stuck, as it ever
+// did, if a check asks for a retry and there is no time to wait for.
+func (j *judge) excuse(wl *kueue.Workload) {
+	if workload.HasRetryChecks(wl) && requeueAt(wl).IsZero() && (!workload.HasQuotaReservation(wl) || workload.IsEvicted(wl)) {
+		j.excused[wl.Name] = true
+	}
+}
+
+func (j *judge) isExcused(wl *kueue.Workload) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.excused[wl.Name]
+}
+
+// switched: the gate is switched while no manager runs. What a check has said is
+// left as it is if no manager has seen it with the gate on.
+func (j *judge) switched(on bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	clear(j.excused)
+	if on {
+		return
+	}
+	for _, wl := range j.world.workloads() {
+		j.excuse(wl)
+	}
+}
+
+// answered: no value that the API has stored makes a write of Kueue's invalid.
+func (j *judge) answered(call *memapi.Call, err error) {
+	if apierrors.IsInvalid(err) && features.Enabled(features.ACRequeueAfter) {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.fail("rule 1, no write is refused", "%s %s: %v", call.Caller, call, err)
+	}
+}
+
+// jobDeleted: the time after which Kueue deletes it counts from the deactivation.
+func (j *judge) jobDeleted(write memapi.Write) {
+	if !strings.HasPrefix(write.Caller, "kueue-") || !features.Enabled(features.ACRequeueAfter) {
+		return
+	}
+	j.seenEvents["jobs deleted"]++
+	for name, versions := range j.versions {
+		wl := versions[slices.Max(slices.Collect(maps.Keys(versions)))]
+		if !slices.ContainsFunc(wl.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == write.Old.GetUID() }) {
+			continue
+		}
+		at, found := j.deactivated[name]
+		// Times of conditions have no fractions of seconds.
+		if age := time.Since(at); !found || age <= retention-time.Second {
+			j.fail("rule 11, retention", "the job of %s is deleted %s after the deactivation: %s", wl.Name, age, describe(wl))
 		}
 	}
 }
@@ -305,13 +432,19 @@ func (j *judge) deadline(wl *kueue.Workload) time.Time {
 		if check.State != kueue.CheckStateRetry || !j.isRequired(wl, check.Name) {
 			continue
 		}
-		from := check.LastTransitionTime.Time
-		if from.Before(evictedAt) {
-			from = evictedAt
+		said, found := j.asked[wl.Name][check.Name]
+		if !found {
+			said = asked{delay: time.Duration(ptr.Deref(check.RequeueAfterSeconds, 0)) * time.Second, at: check.LastTransitionTime.Time}
 		}
-		if at := from.Add(time.Duration(ptr.Deref(check.RequeueAfterSeconds, 0)) * time.Second); at.After(until) {
-			until = at
+		if said.delay > 0 {
+			until = later(until, later(said.at, evictedAt).Add(said.delay))
 		}
+	}
+	if whole := until.Truncate(time.Second); whole.Before(until) {
+		until = whole.Add(time.Second)
+	}
+	if latest := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC); until.After(latest) {
+		return latest
 	}
 	return until
 }
@@ -358,11 +491,13 @@ func (j *judge) statusWrite(process string, old, wl *kueue.Workload) {
 		}
 	}
 	j.requeueCount(old, wl, evictedNow, deactivated)
+	j.generations(old, wl)
 	if takenOut(old, wl) {
 		j.seenEvents["taken out of the queue"]++
 		j.dated(wl, apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime.Time)
 	}
 
+	var taken []kueue.AdmissionCheckReference
 	admitted := !workload.IsAdmitted(old) && workload.IsAdmitted(wl)
 	for _, before := range old.Status.AdmissionChecks {
 		after := workloadCheck(wl, before.Name)
@@ -378,6 +513,7 @@ func (j *judge) statusWrite(process string, old, wl *kueue.Workload) {
 				j.fail("rule 4", "the entry of %s is gone: %s", wl.Name, checkText(before))
 			}
 			delete(j.counts[wl.Name], before.Name)
+			taken = append(taken, before.Name)
 			continue
 		}
 		if before.State == kueue.CheckStateRetry && after.State != kueue.CheckStateRetry && !deactivated && !requeued && !queueStopped(wl) {
@@ -386,12 +522,18 @@ func (j *judge) statusWrite(process string, old, wl *kueue.Workload) {
 		j.retryCount(wl.Name, before, *after, deactivated, admitted)
 		if before.Name == provisioningCheck && before.State != after.State {
 			retries := ptr.Deref(before.RetryCount, 0)
+			if before.State == kueue.CheckStateReady {
+				retries = 0
+			}
 			if after.State == kueue.CheckStateRejected && retries != provisioningLimit && !j.requests[wl.Name].revoked || after.State == kueue.CheckStateRetry && retries >= provisioningLimit {
 				j.fail("rule 14", "check %s of %s becomes %s after %d retries of %d", before.Name, wl.Name, after.State, retries, provisioningLimit)
 			}
 			if want := min(provisioningBase<<retries, provisioningMax); after.State == kueue.CheckStateRetry && int(ptr.Deref(after.RequeueAfterSeconds, 0)) != want {
 				j.fail("rule 14", "check %s of %s backs off for %d s instead of %d s", before.Name, wl.Name, ptr.Deref(after.RequeueAfterSeconds, 0), want)
 			}
+		}
+		if after.State != kueue.CheckStateRetry {
+			taken = append(taken, before.Name)
 		}
 		if before.State == kueue.CheckStateRetry && after.State == kueue.CheckStatePending && !deactivated {
 			if after.RequeueAfterSeconds != nil {
@@ -409,13 +551,50 @@ func (j *judge) statusWrite(process string, old, wl *kueue.Workload) {
 			j.fail("rule 6", "%s is requeued and has requeueAt still", wl.Name)
 		}
 	}
+	for _, name := range taken {
+		delete(j.asked[wl.Name], name)
+	}
 }
+
+// generations: a condition that told of a wait, or tells of one now, is of the
+// generation that was looked at.
+func (j *judge) generations(old, wl *kueue.Workload) {
+	seen := j.versions[wl.Name][j.decidedOn.known[wl.Name]]
+	if seen == nil || seen.Generation != wl.Generation {
+		return
+	}
+	for _, cond := range wl.Status.Conditions {
+		before := apimeta.FindStatusCondition(old.Status.Conditions, cond.Type)
+		if before != nil && before.Message != cond.Message && len(times(*before))+len(times(cond)) > 0 && cond.ObservedGeneration != wl.Generation {
+			j.fail("conditions, generation", "%s of %s has the observed generation %d of %d: %s", cond.Type, wl.Name, cond.ObservedGeneration, wl.Generation, cond.Message)
+		}
+	}
+}
+
+// times are those that a condition tells of.
+func times(cond metav1.Condition) []string {
+	switch cond.Type {
+	case kueue.WorkloadEvicted, kueue.WorkloadQuotaReserved, kueue.WorkloadRequeued:
+		return timestamp.FindAllString(cond.Message, -1)
+	}
+	return nil
+}
+
+var timestamp = regexp.MustCompile(`\d{4,}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`)
 
 // statusWriteGateOff: a workload that was left waiting when the gate was switched
 // off is requeued at the time that was recorded.
 func (j *judge) statusWriteGateOff(old, wl *kueue.Workload) {
 	if until := requeueAt(old); resetFromRetry(old, wl) && !workload.HasQuotaReservation(old) && !isDeactivation(wl) && !isDeactivation(old) && j.decided.Before(until) {
 		j.fail("gate off, never early", "%s is requeued although it has to wait until %s: %s", wl.Name, j.at(until), describe(old))
+	}
+	if workload.IsActive(wl) && !isDeactivation(old) && !requeueAt(old).IsZero() && requeueAt(wl).IsZero() && !workload.HasQuotaReservation(old) && workload.HasRetryChecks(wl) {
+		j.fail("gate off, never stuck", "its time is taken from %s, and its checks are left: %s", wl.Name, describe(wl))
+	}
+	for _, check := range old.Status.AdmissionChecks {
+		if after := workloadCheck(wl, check.Name); after == nil || after.State != kueue.CheckStateRetry {
+			delete(j.asked[wl.Name], check.Name)
+		}
 	}
 	counts := make(map[kueue.AdmissionCheckReference]int32)
 	for _, check := range wl.Status.AdmissionChecks {
@@ -460,7 +639,8 @@ func (j *judge) retryCount(name string, before, after kueue.AdmissionCheckState,
 	case before.State == kueue.CheckStateRetry && after.State == kueue.CheckStatePending:
 		want = []int32{counts[before.Name] + 1}
 		j.seenEvents["retries"]++
-	case admitted, before.State == kueue.CheckStateReady && after.State == kueue.CheckStatePending:
+	case admitted, before.State == kueue.CheckStateReady && after.State == kueue.CheckStatePending,
+		before.State == kueue.CheckStateReady && after.State == kueue.CheckStateRetry:
 		want = []int32{0}
 	case before.State == kueue.CheckStateReady:
 		want = append(want, 0)
@@ -548,8 +728,8 @@ func (j *judge) quiet() error {
 		}
 		if !features.Enabled(features.ACRequeueAfter) {
 			// Where nothing was left waiting, it is as stuck as it ever was.
-			if at := requeueAt(wl); workload.IsActive(wl) && !stopped && !at.IsZero() && now.Sub(at) > 2*time.Second && !workload.HasQuotaReservation(wl) &&
-				apimeta.IsStatusConditionFalse(wl.Status.Conditions, kueue.WorkloadRequeued) {
+			if at := requeueAt(wl); workload.IsActive(wl) && !stopped && !workload.HasQuotaReservation(wl) && now.Sub(at) > 2*time.Second && !j.excused[wl.Name] &&
+				(workload.HasRetryChecks(wl) || !at.IsZero() && apimeta.IsStatusConditionFalse(wl.Status.Conditions, kueue.WorkloadRequeued)) {
 				j.fail("gate off, never stuck", "requeueAt is over: %s", describe(wl))
 			}
 			continue
@@ -576,6 +756,7 @@ func (j *judge) quiet() error {
 			}
 			continue
 		}
+		j.leftovers(wl)
 		if rejected > 0 {
 			j.fail("rule 8", "rejected, and still active: %s", describe(wl))
 		}
@@ -600,7 +781,147 @@ func (j *judge) quiet() error {
 			j.fail("rule 7, never stuck", "requeueAt is over: %s", describe(wl))
 		}
 	}
+	if features.Enabled(features.ACRequeueAfter) {
+		j.progress(stopped)
+		j.numbers()
+	}
 	return j.first
+}
+
+// leftovers: nothing tells of a wait that is over, no check keeps a delay that
+// nobody asks for, and none that is Ready counts.
+func (j *judge) leftovers(wl *kueue.Workload) {
+	until := requeueAt(wl).UTC().Format(time.RFC3339)
+	for _, cond := range wl.Status.Conditions {
+		for _, at := range times(cond) {
+			if at != until {
+				j.fail("conditions, old times", "%s of %s tells of %s, not of %s: %s", cond.Type, wl.Name, at, until, cond.Message)
+			}
+		}
+		if requeueAt(wl).IsZero() && strings.Contains(cond.Message, "waiting until") {
+			j.fail("conditions, old times", "%s of %s tells of a wait that is over: %s", cond.Type, wl.Name, cond.Message)
+		}
+	}
+	for _, check := range wl.Status.AdmissionChecks {
+		if check.State != kueue.CheckStateRetry && check.RequeueAfterSeconds != nil {
+			j.fail("a delay without Retry", "%s: %s", wl.Name, checkText(check))
+		}
+		if check.State == kueue.CheckStateReady && ptr.Deref(check.RetryCount, 0) > 0 {
+			j.fail("rule 10", "a success is not counted from: %s: %s", wl.Name, checkText(check))
+		}
+	}
+}
+
+// isPending: it is to be in the queue, whether it waits or not.
+func isPending(wl *kueue.Workload) bool {
+	return workload.IsActive(wl) && !workload.IsFinished(wl) && !workload.HasQuotaReservation(wl)
+}
+
+// progress: where there is quota, nobody who could use it is left without.
+func (j *judge) progress(stopped bool) {
+	var held int
+	all := j.world.workloads()
+	for _, wl := range all {
+		if workload.HasQuotaReservation(wl) && !workload.IsFinished(wl) {
+			held++
+		}
+	}
+	if stopped || held >= cpus {
+		return
+	}
+	// All ask for the same: the head of a StrictFIFO fits, too.
+	for _, wl := range all {
+		if isPending(wl) && wl.DeletionTimestamp.IsZero() && !time.Now().Before(requeueAt(wl)) && !workload.HasRetryChecks(wl) && !workload.HasRejectedChecks(wl) &&
+			!apimeta.IsStatusConditionFalse(wl.Status.Conditions, kueue.WorkloadRequeued) && !conditionTrue(wl, kueue.WorkloadDeactivationTarget) {
+			j.fail("rule 7, free quota", "%d of %d are held, and %s has none", held, cpus, describe(wl))
+		}
+	}
+}
+
+// numbers: all counts have every pending workload. Those that wait for
+// WaitForPodsReady alone, which upstream leaves out for a while, may be missing.
+func (j *judge) numbers() {
+	pending, optional, retrying, waiting := make(map[string]bool), 0, 0, 0
+	for _, wl := range j.world.workloads() {
+		if !wl.DeletionTimestamp.IsZero() {
+			return
+		}
+		if !isPending(wl) {
+			continue
+		}
+		_, timeout := workload.IsEvictedByPodsReadyTimeout(wl)
+		pending[wl.Name] = timeout && !requeueAt(wl).IsZero() && !workload.HasRetryChecks(wl)
+		if pending[wl.Name] {
+			optional++
+		}
+		if time.Now().Before(requeueAt(wl)) {
+			waiting++
+			if workload.HasRetryChecks(wl) {
+				retrying++
+			}
+		}
+	}
+	lq, cq := &kueue.LocalQueue{}, &kueue.ClusterQueue{}
+	for key, obj := range map[client.ObjectKey]client.Object{{Namespace: namespace, Name: localQueue}: lq, {Name: clusterQueue}: cq} {
+		if err := j.world.admin.Get(context.Background(), key, obj); err != nil {
+			return
+		}
+	}
+	count := func(what string, n, least, most int) {
+		if n < least || n > most {
+			j.fail("counts", "%s: %d, not from %d to %d: %s", what, n, least, most, slices.Sorted(maps.Keys(pending)))
+		}
+	}
+	all := len(pending)
+	for _, p := range j.world.procs {
+		queued := make(map[string]bool)
+		for _, info := range p.queues.PendingWorkloadsInfo(clusterQueue) {
+			if _, found := pending[info.Obj.Name]; !found || queued[info.Obj.Name] {
+				j.fail("counts", "%s has %s twice or without need in its queue", p.name, describe(info.Obj))
+			}
+			queued[info.Obj.Name] = true
+		}
+		for name, isOptional := range pending {
+			if !queued[name] && !isOptional {
+				j.fail("counts", "%s does not have %s in its queue", p.name, name)
+			}
+		}
+		n, _ := p.queues.Pending(cq)
+		count("pending in the ClusterQueue of "+p.name, n, all-optional, all)
+		m, _ := p.queues.PendingWorkloads(lq)
+		count("pending in the LocalQueue of "+p.name, int(m), all-optional, all)
+	}
+	count("status of the ClusterQueue", int(cq.Status.PendingWorkloads), all-optional, all)
+	count("status of the LocalQueue", int(lq.Status.PendingWorkloads), all-optional, all)
+	if n, found := gauge("kueue_admission_check_retry_waiting_workloads"); found {
+		count("waiting gauge", n, retrying, waiting)
+	}
+	if n, found := gauge("kueue_pending_workloads"); found && len(j.world.procs) == 1 {
+		count("pending gauge", n, all-optional, all)
+	}
+}
+
+func init() {
+	metrics.Register()
+}
+
+// gauge returns the sum of a metric of the ClusterQueue.
+func gauge(name string) (int, bool) {
+	families, err := ctrlmetrics.Registry.Gather()
+	if err != nil {
+		panic(err)
+	}
+	for _, family := range families {
+		if family.GetName() != name {
+			continue
+		}
+		sum := 0.0
+		for _, metric := range family.Metric {
+			sum += metric.GetGauge().GetValue()
+		}
+		return int(sum), true
+	}
+	return 0, false
 }
 
 func (j *judge) queueIsStopped() bool {

@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"net/http"
 	"sort"
+	"strings"
 	"sync/atomic"
 	"testing/synctest"
 	"time"
@@ -28,6 +29,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -75,9 +77,12 @@ func (w *World) startProcess(name string) (*process, error) {
 		workers = 1
 	}
 	mgr, err := ctrl.NewManager(w.api.Config(name, gate), ctrl.Options{
-		Scheme:                  scheme,
-		MapperProvider:          func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mapper, nil },
-		NewClient:               newSortedClient,
+		Scheme:         scheme,
+		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mapper, nil },
+		NewClient: func(config *rest.Config, options client.Options) (client.Client, error) {
+			c, err := client.New(config, options)
+			return sortedClient{c, w, p}, err
+		},
 		Logger:                  logger,
 		Metrics:                 server.Options{BindAddress: "0"},
 		HealthProbeBindAddress:  "0",
@@ -93,7 +98,7 @@ func (w *World) startProcess(name string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.mgr = silentManager{mgr}
+	p.mgr = manager{mgr, w, p}
 	if err := w.setUp(ctx, p); err != nil {
 		return nil, fmt.Errorf("setting up %s: %w", name, err)
 	}
@@ -143,6 +148,7 @@ func (w *World) setUp(ctx context.Context, p *process) error {
 		jobframework.WithManageJobsWithoutQueueName(false),
 		jobframework.WithManagedJobsNamespaceSelector(labels.Everything()),
 		jobframework.WithWaitForPodsReady(cfg.WaitForPodsReady),
+		jobframework.WithObjectRetentionPolicies(cfg.ObjectRetentionPolicies),
 		jobframework.WithManagerName(constants.KueueName),
 		jobframework.WithCache(p.cache),
 		jobframework.WithQueues(p.queues),
@@ -176,11 +182,10 @@ func fillCache(ctx context.Context, informers cache.Informers) error {
 }
 
 // sortedClient lists in the order of names: that of informers is random.
-type sortedClient struct{ client.Client }
-
-func newSortedClient(config *rest.Config, options client.Options) (client.Client, error) {
-	c, err := client.New(config, options)
-	return sortedClient{c}, err
+type sortedClient struct {
+	client.Client
+	world   *World
+	process *process
 }
 
 func (c sortedClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
@@ -194,14 +199,66 @@ func (c sortedClient) List(ctx context.Context, list client.ObjectList, opts ...
 	sort.SliceStable(items, func(i, j int) bool {
 		return items[i].(client.Object).GetName() < items[j].(client.Object).GetName()
 	})
+	if selector := new(client.ListOptions).ApplyOptions(opts).FieldSelector; c.world.config.Late && selector != nil {
+		// Other lists are made with locks held.
+		if _, found := selector.RequiresExactMatch(indexer.WorkloadQuotaReservedKey); found {
+			c.world.turn(ctx, c.process, "looks at the pending workloads", false)
+		}
+	}
 	return meta.SetList(list, items)
 }
 
-// silentManager records no events, which nobody here looks at.
-type silentManager struct{ ctrl.Manager }
+// manager records no events, which nobody here looks at, and may be late to
+// handle those of workloads.
+type manager struct {
+	ctrl.Manager
+	world   *World
+	process *process
+}
 
-func (silentManager) GetEventRecorderFor(string) record.EventRecorder {
+func (manager) GetEventRecorderFor(string) record.EventRecorder {
 	return &record.FakeRecorder{}
+}
+
+func (m manager) GetCache() cache.Cache {
+	if !m.world.config.Late {
+		return m.Manager.GetCache()
+	}
+	return lateCache{m.Manager.GetCache(), m}
+}
+
+type lateCache struct {
+	cache.Cache
+	manager manager
+}
+
+func (c lateCache) GetInformer(ctx context.Context, obj client.Object, opts ...cache.InformerGetOption) (cache.Informer, error) {
+	informer, err := c.Cache.GetInformer(ctx, obj, opts...)
+	return lateInformer{informer, c.manager}, err
+}
+
+type lateInformer struct {
+	cache.Informer
+	manager manager
+}
+
+func (i lateInformer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler, options toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
+	// The workload controller, which tells the queues, is the one with this type.
+	if strings.Contains(fmt.Sprintf("%T", handler), "v1beta1.Workload,") {
+		handler = lateHandler{handler, i.manager}
+	}
+	return i.Informer.AddEventHandlerWithOptions(handler, options)
+}
+
+type lateHandler struct {
+	toolscache.ResourceEventHandler
+	manager manager
+}
+
+func (h lateHandler) OnUpdate(old, obj any) {
+	wl := obj.(client.Object)
+	h.manager.world.turn(context.Background(), h.manager.process, fmt.Sprintf("handles workloads/%s@%s", wl.GetName(), wl.GetResourceVersion()), false)
+	h.ResourceEventHandler.OnUpdate(old, obj)
 }
 
 // kill stops the process as a crash does: what it wanted to write is lost.

@@ -66,11 +66,13 @@ const (
 	OpReady
 	OpGate
 	OpProvision
+	OpLimits
+	OpBusy
 	ops
 )
 
 func (s Step) String() string {
-	names := [...]string{"nothing", "advance", "settle", "sleep", "read", "retry", "answer", "job", "active", "stop", "checks", "crash", "lose", "break", "queue", "pods", "finish", "ready", "gate", "provision"}
+	names := [...]string{"nothing", "advance", "settle", "sleep", "read", "retry", "answer", "job", "active", "stop", "checks", "crash", "lose", "break", "queue", "pods", "finish", "ready", "gate", "provision", "limits", "busy"}
 	return fmt.Sprintf("%s(%d,%d,%d)", names[s.Op], s.A, s.B, s.C)
 }
 
@@ -123,6 +125,8 @@ var sleeps = []time.Duration{time.Millisecond, 50 * time.Millisecond, 300 * time
 // Run runs the schedule, and then everything to its end.
 func Run(t *testing.T, s Schedule) Result {
 	var result Result
+	gate := features.Enabled(features.ACRequeueAfter)
+	defer func() { _ = features.SetEnable(features.ACRequeueAfter, gate) }()
 	//lint:ignore SA1019 the jitter of client-go comes from there; go.mod sets randseednop=0
 	mathrand.Seed(1)
 	synctest.Test(t, func(t *testing.T) {
@@ -161,7 +165,7 @@ func (w *World) run(s Schedule, result *Result) error {
 		return err
 	}
 	if s.Config.SwitchGate {
-		if err := w.setGate(true); err != nil {
+		if err := w.setGate(!s.Config.EndsOff); err != nil {
 			return err
 		}
 	}
@@ -197,7 +201,7 @@ func (w *World) step(s Step, rng *rand.Rand) error {
 		if s.B%4 != 3 {
 			check.read(name)
 		}
-		v := verdict{state: kueue.CheckStateRetry, resend: s.B/4%4 == 3}
+		v := verdict{state: kueue.CheckStateRetry, resend: s.B/4%4 == 3, at: clock(s.C / 8)}
 		if s.Op == OpRetry {
 			if delays := []int32{2, 0, 1, 3, 8, 20}; s.C%8 < len(delays) {
 				v.delay = ptr.To(delays[s.C%8])
@@ -213,7 +217,14 @@ func (w *World) step(s Step, rng *rand.Rand) error {
 	case OpActive:
 		if all := w.workloads(); len(all) > 0 {
 			wl := all[s.A%len(all)]
-			w.setActive(wl.Name, !ptr.Deref(wl.Spec.Active, true))
+			active := ptr.Deref(wl.Spec.Active, true)
+			w.setActive(wl.Name, !active)
+			if s.B%4 > 0 {
+				if err := w.advance(s.B%16, rng); err != nil {
+					return err
+				}
+				w.setActive(wl.Name, active)
+			}
 		}
 	case OpStop:
 		w.setStopPolicy([]kueue.StopPolicy{kueue.None, kueue.Hold, kueue.HoldAndDrain, kueue.None}[s.A%4])
@@ -234,7 +245,7 @@ func (w *World) step(s Step, rng *rand.Rand) error {
 			return err
 		}
 		w.moves() // in order
-		if n := len(w.pending); n > 0 {
+		if n := len(w.pending); n > 0 && w.pending[s.A%n].isWrite {
 			return w.release(s.A%n, []memapi.Fate{memapi.Lost, memapi.Unanswered}[s.B%2])
 		}
 	case OpBreak:
@@ -265,6 +276,11 @@ func (w *World) step(s Step, rng *rand.Rand) error {
 				w.checks[name].say(all[s.A%len(all)].Name, verdict{state: kueue.CheckStateReady}, manner(s.B)%manners)
 			}
 		}
+	case OpLimits:
+		w.changeLimits()
+	case OpBusy:
+		w.busy, w.busyManner = 1+s.A%16, manner(s.B)%manners
+		w.note("checks answer with a Retry at once, %d times", w.busy)
 	case OpFinish:
 		w.finishJob(fmt.Sprintf("j%d", 1+s.A%max(w.jobs, 1)))
 	}

@@ -53,7 +53,7 @@ func TestMain(m *testing.M) {
 // not matter shrink to.
 var weights = map[Op]int{
 	OpNothing: 1, OpAdvance: 16, OpSettle: 8, OpSleep: 8, OpRead: 2, OpRetry: 12, OpAnswer: 5, OpReady: 7, OpJob: 2,
-	OpActive: 2, OpStop: 1, OpChecks: 1, OpCrash: 2, OpLose: 2, OpBreak: 1, OpQueue: 3, OpPods: 2, OpFinish: 1, OpProvision: 6,
+	OpActive: 2, OpStop: 1, OpChecks: 1, OpCrash: 2, OpLose: 2, OpBreak: 1, OpQueue: 3, OpPods: 2, OpFinish: 1, OpProvision: 6, OpLimits: 2, OpBusy: 2,
 }
 
 var schedules = generator(weights)
@@ -76,6 +76,10 @@ func generator(weights map[Op]int) *rapid.Generator[Schedule] {
 				Strict:       rapid.Bool().Draw(t, "strict"),
 				Provisioning: rapid.SampledFrom([]bool{false, false, true}).Draw(t, "provisioning"),
 				SwitchGate:   weights[OpGate] > 0,
+				EndsOff:      weights[OpGate] > 0 && rapid.Bool().Draw(t, "endsOff"),
+				Late:         rapid.Bool().Draw(t, "late"),
+				Slow:         rapid.Bool().Draw(t, "slow"),
+				Retention:    rapid.Bool().Draw(t, "retention"),
 			},
 			Steps: rapid.SliceOfN(step, 15, 40).Draw(t, "steps"),
 		}
@@ -185,6 +189,41 @@ func TestGateSwitched(t *testing.T) {
 		check(t, generator(with(OpGate, 4)), total)(rt)
 	})
 	t.Log(total)
+}
+
+// TestSurvey tells which rules are broken, and by which schedules first, for work
+// on code that breaks several. SIMULATION_IGNORE leaves rules out; one schedule
+// alone, SURVEY_FROM=seed, shows its trace.
+func TestSurvey(t *testing.T) {
+	limit, err := strconv.Atoi(os.Getenv("SURVEY_SCHEDULES"))
+	if err != nil {
+		t.Skip("SURVEY_SCHEDULES=n runs it")
+	}
+	broken := make(map[string][]string)
+	first, _ := strconv.Atoi(os.Getenv("SURVEY_FROM"))
+	for seed := first; seed < first+limit; seed++ {
+		mergePatch, switched := seed%2 == 1, seed%4 > 1
+		features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, mergePatch)
+		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+		schedule := schedules.Example(seed)
+		if switched {
+			schedule = generator(with(OpGate, 4)).Example(seed)
+		}
+		result := Run(t, schedule)
+		if result.Err == nil {
+			continue
+		}
+		if len(broken[result.Kind()]) == 0 {
+			fmt.Printf("%s, seed %d, merge patch %v, %s:\n    %v\n", time.Now().Format(time.TimeOnly), seed, mergePatch, schedule, result.Err)
+		}
+		if limit == 1 {
+			fmt.Println(result)
+		}
+		broken[result.Kind()] = append(broken[result.Kind()], strconv.Itoa(seed))
+	}
+	for _, rule := range slices.Sorted(maps.Keys(broken)) {
+		fmt.Printf("%s: %d of %d schedules: %s\n", rule, len(broken[rule]), limit, strings.Join(broken[rule], " "))
+	}
 }
 
 // TestSoak runs TestSimulation for SOAK_MINUTES.

@@ -30,6 +30,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -53,8 +54,16 @@ type Config struct {
 	OnFlavors bool
 	// Provisioning: check p is that of the ProvisioningRequest controller.
 	Provisioning bool
-	// SwitchGate: the gate is switched in between. It ends switched on.
-	SwitchGate bool
+	// SwitchGate: the gate is switched in between. It ends switched on, unless
+	// EndsOff.
+	SwitchGate, EndsOff bool
+	// Late: a manager has an event in its cache some time before it handles it,
+	// and its list of the pending workloads may be old when it uses it.
+	Late bool
+	// Slow: a manager may see what it has written before it is answered.
+	Slow bool
+	// Retention: jobs are deleted some time after Kueue has deactivated them.
+	Retention bool
 	// Strict: the ClusterQueue is StrictFIFO.
 	Strict bool
 }
@@ -67,6 +76,11 @@ const (
 	podsReadyTimeout = 4 * time.Second
 	podsReadyBase    = 6  // seconds
 	podsReadyMax     = 20 // seconds
+
+	retention = 5 * time.Second
+
+	// cpus is what the ClusterQueue has, of which a job asks for one.
+	cpus = 3
 
 	// The retry strategy of the ProvisioningRequests.
 	provisioningLimit = 2
@@ -94,16 +108,22 @@ type World struct {
 	procs   []*process
 	started int
 	jobs    int
+	limits  int
+	// busy is how often checks still answer with a Retry at once.
+	busy       int
+	busyManner manner
 
 	mu      sync.Mutex
 	pending []*held
 	trace   []string
 }
 
-// held is a write of a manager that waits for its turn.
+// held is what waits for its turn in a manager: a write, and with other fates than
+// Pass no more than that, the answer to one, or an event that is to be handled.
 type held struct {
 	process *process
-	call    *memapi.Call
+	what    string
+	isWrite bool
 	since   time.Time
 	seen    seen
 	fate    chan memapi.Fate
@@ -122,7 +142,7 @@ func newWorld(config Config) (*World, error) {
 		if err != nil {
 			return nil, err
 		}
-		w.checks[name] = &checkController{name: name, client: c, world: w, seen: make(map[string]*kueue.Workload)}
+		w.checks[name] = &checkController{name: name, client: c, world: w, seen: make(map[string]*unstructured.Unstructured)}
 	}
 	if err := w.populate(); err != nil {
 		return nil, err
@@ -169,8 +189,8 @@ func (w *World) populate() error {
 			Parameters:     &kueue.AdmissionCheckParametersReference{APIGroup: kueue.GroupVersion.Group, Kind: "ProvisioningRequestConfig", Name: "config"},
 		}})
 	}
-	quota := func(flavor kueue.ResourceFlavorReference, cpu string) kueue.FlavorQuotas {
-		return kueue.FlavorQuotas{Name: flavor, Resources: []kueue.ResourceQuota{{Name: corev1.ResourceCPU, NominalQuota: resource.MustParse(cpu)}}}
+	quota := func(flavor kueue.ResourceFlavorReference, cpu int64) kueue.FlavorQuotas {
+		return kueue.FlavorQuotas{Name: flavor, Resources: []kueue.ResourceQuota{{Name: corev1.ResourceCPU, NominalQuota: *resource.NewQuantity(cpu, resource.DecimalSI)}}}
 	}
 	cq := &kueue.ClusterQueue{
 		ObjectMeta: metav1.ObjectMeta{Name: clusterQueue},
@@ -180,7 +200,7 @@ func (w *World) populate() error {
 			Preemption:        &kueue.ClusterQueuePreemption{WithinClusterQueue: kueue.PreemptionPolicyLowerPriority},
 			ResourceGroups: []kueue.ResourceGroup{{
 				CoveredResources: []corev1.ResourceName{corev1.ResourceCPU},
-				Flavors:          []kueue.FlavorQuotas{quota("f1", "2"), quota("f2", "1")},
+				Flavors:          []kueue.FlavorQuotas{quota("f1", cpus-1), quota("f2", 1)},
 			}},
 			AdmissionChecksStrategy: w.strategy(checkNames...),
 		},
@@ -235,6 +255,9 @@ func (w *World) configuration() *configapi.Configuration {
 	if w.config.Replicas > 1 {
 		cfg.LeaderElection = &leaderElection
 	}
+	if w.config.Retention {
+		cfg.ObjectRetentionPolicies = &configapi.ObjectRetentionPolicies{Workloads: &configapi.WorkloadRetentionPolicy{AfterDeactivatedByKueue: &metav1.Duration{Duration: retention}}}
+	}
 	return cfg
 }
 
@@ -251,7 +274,18 @@ func (w *World) hold(ctx context.Context, p *process, call *memapi.Call) memapi.
 	default:
 		return memapi.Pass
 	}
-	h := &held{process: p, call: call, since: time.Now(), seen: w.judge.seenBy(p.name), fate: make(chan memapi.Fate, 1)}
+	call.Answered = func(err error) {
+		w.judge.answered(call, err)
+		if w.config.Slow && call.GVR.Resource == "workloads" {
+			w.turn(ctx, p, call.String()+" is answered", false)
+		}
+	}
+	return w.turn(ctx, p, call.String(), true)
+}
+
+// turn blocks until it is the turn of a manager's write, answer or event.
+func (w *World) turn(ctx context.Context, p *process, what string, isWrite bool) memapi.Fate {
+	h := &held{process: p, what: what, isWrite: isWrite, since: time.Now(), seen: w.judge.seenBy(p.name), fate: make(chan memapi.Fate, 1)}
 	w.mu.Lock()
 	w.pending = append(w.pending, h)
 	w.mu.Unlock()
@@ -295,6 +329,10 @@ func (w *World) quiesce() error {
 // moves returns what can happen next, in an order that does not depend on
 // goroutines.
 func (w *World) moves() []func() error {
+	var moves []func() error
+	if w.busy > 0 {
+		moves = w.answers()
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	live := w.pending[:0]
@@ -307,7 +345,6 @@ func (w *World) moves() []func() error {
 	}
 	w.pending = live
 	sort.SliceStable(w.pending, func(i, j int) bool { return w.pending[i].String() < w.pending[j].String() })
-	var moves []func() error
 	for i := range w.pending {
 		moves = append(moves, func() error { return w.release(i, memapi.Pass) })
 	}
@@ -329,7 +366,7 @@ func (w *World) moves() []func() error {
 }
 
 func (h *held) String() string {
-	return h.call.Caller + " " + h.call.String()
+	return h.process.name + " " + h.what
 }
 
 func (w *World) release(i int, fate memapi.Fate) error {
@@ -344,7 +381,9 @@ func (w *World) release(i int, fate memapi.Fate) error {
 	if fate != memapi.Pass {
 		w.note("  %s is %s", h, map[memapi.Fate]string{memapi.Lost: "lost", memapi.Unanswered: "not answered"}[fate])
 	}
-	if fate != memapi.Lost {
+	if !h.isWrite {
+		w.note("  %s", h)
+	} else if fate != memapi.Lost {
 		w.judge.decides(h.since, h.seen)
 	}
 	h.fate <- fate
@@ -424,6 +463,7 @@ func (w *World) crash(i int) error {
 func (w *World) setGate(on bool) error {
 	w.note("all managers stop, and start with the gate on: %v", on)
 	w.stop()
+	w.judge.switched(on)
 	if err := features.SetEnable(features.ACRequeueAfter, on); err != nil {
 		return err
 	}

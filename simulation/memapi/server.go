@@ -47,6 +47,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json" // numbers stay integers, as rules expect
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/watch"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
@@ -181,7 +182,7 @@ func (s *Server) write(req request) (*unstructured.Unstructured, error) {
 	switch req.Verb {
 	case http.MethodPost:
 		obj := &unstructured.Unstructured{}
-		if err := json.Unmarshal(req.Body, &obj.Object); err != nil {
+		if err := utiljson.Unmarshal(req.Body, &obj.Object); err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
 		return s.create(req, obj)
@@ -211,7 +212,7 @@ func (s *Server) changed(req request, old *unstructured.Unstructured) (*unstruct
 	obj := &unstructured.Unstructured{}
 	switch {
 	case req.Verb == http.MethodPut:
-		if err := json.Unmarshal(req.Body, &obj.Object); err != nil {
+		if err := utiljson.Unmarshal(req.Body, &obj.Object); err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
 		if obj.GetResourceVersion() == "" && r.structural != nil {
@@ -219,7 +220,7 @@ func (s *Server) changed(req request, old *unstructured.Unstructured) (*unstruct
 		}
 	case req.PatchType == types.ApplyPatchType:
 		patch := &unstructured.Unstructured{}
-		if err := json.Unmarshal(req.Body, &patch.Object); err != nil {
+		if err := utiljson.Unmarshal(req.Body, &patch.Object); err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
 		if err := conflict(r, old, patch); err != nil {
@@ -252,7 +253,7 @@ func (s *Server) changed(req request, old *unstructured.Unstructured) (*unstruct
 		if err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
-		if err := json.Unmarshal(after, &obj.Object); err != nil {
+		if err := utiljson.Unmarshal(after, &obj.Object); err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
 	}

@@ -44,6 +44,9 @@ type Call struct {
 	Key         types.NamespacedName
 	Subresource string
 	Body        []byte
+	// Answered, if the Gate sets it, is called with the outcome before the caller
+	// hears of it, and may block.
+	Answered func(error)
 }
 
 func (c Call) String() string {
@@ -148,6 +151,9 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	})
 	if fate == Unanswered {
 		return nil, errDisconnected
+	}
+	if call.Answered != nil {
+		call.Answered(err)
 	}
 	return t.answer(req, obj, err)
 }
