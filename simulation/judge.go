@@ -321,14 +321,14 @@ func (j *judge) spoke(write memapi.Write, old, wl *kueue.Workload) {
 				j.excuse(wl)
 			}
 		}
-		if owner := ownedByKueue(write.New, check.Name); check.RequeueAfterSeconds != nil && owner != "" {
+		if owner := ownedByKueue(write.New, check.Name); check.RequeueAfterSeconds != nil && owner != "" && !j.world.config.SwitchGate {
 			j.fail("rule 6, a delay is its controller's", "%s owns the delay of check %s of %s: %s", owner, check.Name, wl.Name, checkText(check))
 		}
 	}
 }
 
 // ownedByKueue returns the field manager of Kueue's that would keep the delay when
-// the check's controller does not apply it any more.
+// the check's controller does not apply it any more. With the gate off it does.
 func ownedByKueue(wl *unstructured.Unstructured, name kueue.AdmissionCheckReference) string {
 	for _, entry := range wl.GetManagedFields() {
 		if entry.Operation != metav1.ManagedFieldsOperationApply || strings.HasPrefix(entry.Manager, "check-") {
@@ -734,6 +734,7 @@ func (j *judge) quiet() error {
 			}
 			continue
 		}
+		j.leftovers(wl)
 		retry, rejected := 0, 0
 		for _, check := range wl.Status.AdmissionChecks {
 			if j.isRequired(wl, check.Name) {
@@ -756,7 +757,6 @@ func (j *judge) quiet() error {
 			}
 			continue
 		}
-		j.leftovers(wl)
 		if rejected > 0 {
 			j.fail("rule 8", "rejected, and still active: %s", describe(wl))
 		}

@@ -229,7 +229,7 @@ func (w *World) step(s Step, rng *rand.Rand) error {
 	case OpStop:
 		w.setStopPolicy([]kueue.StopPolicy{kueue.None, kueue.Hold, kueue.HoldAndDrain, kueue.None}[s.A%4])
 	case OpChecks:
-		w.setChecks([][]kueue.AdmissionCheckReference{checkNames, {"a"}, checkNames, {"b"}}[s.A%4]...)
+		w.setChecks([][]kueue.AdmissionCheckReference{checkNames, {"a"}, checkNames, {"b"}, {}}[s.A%5]...)
 	case OpCrash:
 		i := s.A % len(w.procs)
 		w.note("%s crashes", w.procs[i].name)

@@ -118,29 +118,201 @@ func (c *tally) String() string {
 	return strings.Join(text, ", ")
 }
 
-// corpus has schedules that random ones seldom come to.
-var corpus = []Schedule{
+// handmade is a schedule that random ones seldom come to.
+type handmade struct {
+	name string
+	Schedule
+}
+
+var corpus = []handmade{
 	{
 		// A backoff of WaitForPodsReady, while the LocalQueue is created again.
-		Config: Config{Replicas: 1, PodsReady: true},
-		Steps:  []Step{{Op: OpReady}, {Op: OpReady, A: 1}, {Op: OpSettle}, {Op: OpSleep, A: 4}, {Op: OpSleep, A: 5}, {Op: OpSettle}, {Op: OpQueue, A: 3}, {Op: OpSettle}},
+		name: "backoff and a new LocalQueue",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1, PodsReady: true},
+			Steps:  []Step{{Op: OpReady}, {Op: OpReady, A: 1}, {Op: OpSettle}, {Op: OpSleep, A: 4}, {Op: OpSleep, A: 5}, {Op: OpSettle}, {Op: OpQueue, A: 3}, {Op: OpSettle}},
+		},
 	},
 	{
 		// A check is asked for again when the manager has just started.
-		Config: Config{Replicas: 1, Provisioning: true, SwitchGate: true},
-		Steps:  []Step{{Op: OpChecks, A: 3}, {Op: OpReady, A: 1}, {Op: OpSettle}, {Op: OpJob}, {Op: OpAdvance, A: 7}},
+		name: "check asked for again",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1, Provisioning: true, SwitchGate: true},
+			Steps:  []Step{{Op: OpChecks, A: 3}, {Op: OpReady, A: 1}, {Op: OpSettle}, {Op: OpJob}, {Op: OpAdvance, A: 7}},
+		},
 	},
 	{
 		// As many failed requests as there are, and one more.
-		Config: Config{Replicas: 1, Provisioning: true},
-		Steps:  slices.Repeat([]Step{{Op: OpProvision, A: 0}, {Op: OpProvision, A: 1}, {Op: OpProvision, A: 2}, {Op: OpSettle}, {Op: OpSleep, A: 6}, {Op: OpSleep, A: 6}, {Op: OpSettle}}, 3),
+		name: "failed requests",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1, Provisioning: true},
+			Steps:  slices.Repeat([]Step{{Op: OpProvision, A: 0}, {Op: OpProvision, A: 1}, {Op: OpProvision, A: 2}, {Op: OpSettle}, {Op: OpSleep, A: 6}, {Op: OpSleep, A: 6}, {Op: OpSettle}}, 3),
+		},
 	},
+	{
+		// In the queue behind others when the backoff ends that it had before.
+		name: "activated again during a backoff",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1, PodsReady: true},
+			Steps: []Step{{Op: OpChecks, A: 4}, {Op: OpSettle}, {Op: OpSleep, A: 6}, {Op: OpSettle}, {Op: OpJob}, {Op: OpJob}, {Op: OpSettle}, {Op: OpActive, B: 15}, {Op: OpSettle},
+				{Op: OpSleep, A: 7}, {Op: OpSettle}, {Op: OpFinish, A: 3}, {Op: OpFinish, A: 4}, {Op: OpSettle}},
+		},
+	},
+	{
+		// The same, and the events of a LimitRange in between.
+		name: "limits change during a backoff",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1, PodsReady: true, Late: true},
+			Steps: []Step{{Op: OpChecks, A: 4}, {Op: OpSettle}, {Op: OpSleep, A: 6}, {Op: OpSettle}, {Op: OpJob}, {Op: OpJob}, {Op: OpSettle}, {Op: OpLimits}, {Op: OpActive, B: 15}, {Op: OpSettle},
+				{Op: OpSleep, A: 4}, {Op: OpLimits}, {Op: OpSleep, A: 7}, {Op: OpSettle}, {Op: OpFinish, A: 3}, {Op: OpFinish, A: 4}, {Op: OpSettle}},
+		},
+	},
+	{
+		// A check asks for less than the backoff, so that nothing has to be written.
+		name: "gate off during a longer backoff",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1, PodsReady: true, SwitchGate: true, EndsOff: true},
+			Steps: []Step{{Op: OpReady}, {Op: OpReady, A: 1}, {Op: OpSettle}, {Op: OpSleep, A: 6}, {Op: OpSettle}, {Op: OpRetry, B: 128}, {Op: OpAdvance, A: 7}, {Op: OpGate}, {Op: OpSettle},
+				{Op: OpSleep, A: 7}, {Op: OpSettle}},
+		},
+	},
+	{
+		// A check speaks while the job of a preempted workload stops.
+		name: "gate off while a job stops",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1, SwitchGate: true, EndsOff: true},
+			Steps:  []Step{{Op: OpJob, A: 1}, {Op: OpAdvance, A: 1, B: 242}, {Op: OpAdvance, A: 4, B: 38}, {Op: OpRetry, A: 1, C: 3}, {Op: OpAdvance, A: 3, B: 62}, {Op: OpAdvance, A: 2, B: 36}, {Op: OpGate}},
+		},
+	},
+	{
+		name: "gate off before the eviction",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1, SwitchGate: true, EndsOff: true},
+			Steps:  []Step{{Op: OpRetry, C: 5}, {Op: OpGate}, {Op: OpSettle}, {Op: OpRetry, A: 2, C: 5}, {Op: OpSettle}},
+		},
+	},
+	{
+		name: "gate off while workloads wait",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1, SwitchGate: true, EndsOff: true},
+			Steps:  []Step{{Op: OpRetry, C: 4}, {Op: OpRetry, A: 2, C: 5}, {Op: OpSettle}, {Op: OpGate}, {Op: OpSettle}, {Op: OpRetry, A: 1, B: 128, C: 6}, {Op: OpSettle}},
+		},
+	},
+	{
+		// The scheduler has an older copy than the cache, and the cache than the queue.
+		name: "requeued while the scheduler tries",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1, Late: true},
+			Steps: []Step{{Op: OpJob}, {Op: OpSettle}, {Op: OpRetry, C: 6}, {Op: OpSettle}, {Op: OpFinish, A: 3}, {Op: OpAdvance, B: 110}, {Op: OpAdvance, A: 1, B: 161}, {Op: OpAdvance, A: 1, B: 154},
+				{Op: OpRetry, C: 6}, {Op: OpAdvance, A: 1, B: 222}, {Op: OpSettle}},
+		},
+	},
+	{
+		// The event of a write comes before its answer.
+		name: "told to wait in the queue",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1, Slow: true},
+			Steps:  []Step{{Op: OpJob}, {Op: OpRetry, C: 6}, {Op: OpSettle}, {Op: OpRetry, A: 1, C: 5}, {Op: OpSettle}},
+		},
+	},
+	{
+		name: "rejected while it waits",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1, Retention: true},
+			Steps:  []Step{{Op: OpRetry, C: 5}, {Op: OpSettle}, {Op: OpSleep, A: 7}, {Op: OpAnswer, C: 2}, {Op: OpSettle}, {Op: OpSleep, A: 7}, {Op: OpSettle}},
+		},
+	},
+	{
+		name: "a success, and no write of Kueue",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1},
+			Steps:  []Step{{Op: OpRetry, C: 2}, {Op: OpSettle}, {Op: OpSleep, A: 5}, {Op: OpSettle}, {Op: OpAnswer}, {Op: OpSettle}, {Op: OpRetry, C: 2}, {Op: OpSettle}},
+		},
+	},
+	{
+		// A request succeeds in its second attempt, and its booking expires.
+		name: "a booking expires",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1, Provisioning: true},
+			Steps: []Step{{Op: OpProvision}, {Op: OpSettle}, {Op: OpSleep, A: 6}, {Op: OpSettle}, {Op: OpProvision, B: 1}, {Op: OpAdvance, A: 7}, {Op: OpProvision, B: 2}, {Op: OpSettle},
+				{Op: OpSleep, A: 6}, {Op: OpSettle}},
+		},
+	},
+	{
+		name: "the last time that there is",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1},
+			Steps:  []Step{{Op: OpRetry, C: 26 * 8}, {Op: OpSettle}, {Op: OpAnswer, C: 1}, {Op: OpSettle}},
+		},
+	},
+	{
+		name: "a time after the last",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1},
+			Steps:  []Step{{Op: OpRetry, C: 27 * 8}, {Op: OpSettle}, {Op: OpAnswer, C: 1}, {Op: OpSettle}},
+		},
+	},
+	{
+		name: "the first time that there is",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1},
+			Steps:  []Step{{Op: OpRetry, C: 5}, {Op: OpSettle}, {Op: OpAnswer, A: 1, C: 25*8 + 1}, {Op: OpActive}, {Op: OpSettle}},
+		},
+	},
+	{
+		name: "a fraction of a second",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1},
+			Steps:  []Step{{Op: OpRetry, C: 21*8 + 3}, {Op: OpSettle}, {Op: OpSleep, A: 7}, {Op: OpSettle}},
+		},
+	},
+	{
+		name: "no delay from a clock that is ahead",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1},
+			Steps:  []Step{{Op: OpRetry, C: 23*8 + 1}, {Op: OpSettle}, {Op: OpSleep, A: 6}, {Op: OpSettle}},
+		},
+	},
+	{
+		// What is deactivated while it waits has nothing left, texts included.
+		name: "deactivated while it waits",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1},
+			Steps:  []Step{{Op: OpRetry, C: 5}, {Op: OpSettle}, {Op: OpActive}, {Op: OpSettle}, {Op: OpActive}, {Op: OpSettle}},
+		},
+	},
+	{
+		// Requeued without free quota, and withdrawn.
+		name: "a wait that is over",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1},
+			Steps:  []Step{{Op: OpJob}, {Op: OpJob}, {Op: OpRetry, C: 2}, {Op: OpRetry, A: 2, C: 5}, {Op: OpSettle}, {Op: OpSleep, A: 5}, {Op: OpSettle}, {Op: OpAnswer, A: 2, C: 1}, {Op: OpSettle}},
+		},
+	},
+	{
+		// More jobs than quota, and a check that knows nothing but Retry.
+		name: "a busy check",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1, Late: true, Slow: true},
+			Steps:  append([]Step{{Op: OpJob}, {Op: OpJob}, {Op: OpJob}, {Op: OpSettle}}, slices.Repeat([]Step{{Op: OpBusy, A: 15}, {Op: OpSettle}, {Op: OpBusy, A: 15, B: 1}, {Op: OpSettle}}, 4)...),
+		},
+	},
+}
+
+func runCorpus(t *testing.T) {
+	for _, h := range corpus {
+		t.Run(h.name, func(t *testing.T) {
+			if result := Run(t, h.Schedule); result.Err != nil {
+				t.Errorf("%s\n%s", h.Schedule, result)
+			}
+		})
+	}
 }
 
 // example returns one of the corpus, and after them a random one.
 func example(seed int) Schedule {
 	if seed < len(corpus) {
-		return corpus[seed]
+		return corpus[seed].Schedule
 	}
 	return schedules.Example(seed)
 }
@@ -169,11 +341,7 @@ func TestSimulation(t *testing.T) {
 		t.Run(way, func(t *testing.T) {
 			features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, way == "merge patch")
 			total := &tally{}
-			for _, schedule := range corpus {
-				if result := Run(t, schedule); result.Err != nil {
-					t.Fatalf("%s\n%s", schedule, result)
-				}
-			}
+			runCorpus(t)
 			rapid.Check(t, check(t, schedules, total))
 			t.Log(total)
 		})
