@@ -71,6 +71,8 @@ type judge struct {
 	// excused are the workloads that Kueue left stuck before: told to retry while
 	// the gate was off, with no time to wait for.
 	excused map[string]bool
+	// differs: the one case was there in which the gate off is not as the base.
+	differs bool
 	// deactivated is when a workload was.
 	deactivated map[string]time.Time
 	// counts is the number of retries by workload and check.
@@ -258,6 +260,10 @@ func (j *judge) onWrite(write memapi.Write) {
 	if !workload.HasRetryChecks(wl) {
 		delete(j.excused, wl.Name)
 	}
+	if !features.Enabled(features.ACRequeueAfter) && !j.differs && workload.IsActive(wl) && !workload.HasQuotaReservation(wl) && workload.HasRetryChecks(wl) && !requeueAt(wl).IsZero() {
+		j.differs = true
+		j.world.note(differsFromBase)
+	}
 	if !ours {
 		j.spoke(write, old, wl)
 		return
@@ -321,7 +327,7 @@ func (j *judge) spoke(write memapi.Write, old, wl *kueue.Workload) {
 				j.excuse(wl)
 			}
 		}
-		if owner := ownedByKueue(write.New, check.Name); check.RequeueAfterSeconds != nil && owner != "" && !j.world.config.SwitchGate {
+		if owner := ownedByKueue(write.New, check.Name); check.RequeueAfterSeconds != nil && owner != "" && features.Enabled(features.ACRequeueAfter) && !j.world.config.SwitchGate {
 			j.fail("rule 6, a delay is its controller's", "%s owns the delay of check %s of %s: %s", owner, check.Name, wl.Name, checkText(check))
 		}
 	}
@@ -342,6 +348,10 @@ func ownedByKueue(wl *unstructured.Unstructured, name kueue.AdmissionCheckRefere
 	}
 	return ""
 }
+
+// differsFromBase is noted when a workload is to come back, with the gate off, that
+// the base leaves stuck.
+const differsFromBase = "-- from here on the base differs"
 
 // excuse: with the gate off Kueue leaves a workload without quota stuck, as it ever
 // did, if a check asks for a retry and there is no time to wait for.
