@@ -73,7 +73,7 @@ type judge struct {
 	excused map[string]bool
 	// differs: the one case was there in which the gate off is not as the base.
 	differs bool
-	// deactivated is when a workload was.
+	// deactivated is when a workload was so last.
 	deactivated map[string]time.Time
 	// counts is the number of retries by workload and check.
 	counts map[string]map[kueue.AdmissionCheckReference]int32
@@ -251,10 +251,7 @@ func (j *judge) onWrite(write memapi.Write) {
 		}
 		return
 	}
-	switch {
-	case workload.IsActive(wl):
-		delete(j.deactivated, wl.Name)
-	case workload.IsActive(old):
+	if workload.IsActive(old) && !workload.IsActive(wl) {
 		j.deactivated[wl.Name] = time.Now()
 	}
 	if !workload.HasRetryChecks(wl) {
@@ -401,10 +398,11 @@ func (j *judge) jobDeleted(write memapi.Write) {
 		if !slices.ContainsFunc(wl.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == write.Old.GetUID() }) {
 			continue
 		}
-		at, found := j.deactivated[name]
-		// Times of conditions have no fractions of seconds.
-		if age := time.Since(at); !found || age <= retention-time.Second {
-			j.fail("rule 11, retention", "the job of %s is deleted %s after the deactivation: %s", wl.Name, age, describe(wl))
+		// What it has not seen yet it cannot know. Times of conditions have no
+		// fractions of seconds.
+		seen, age := versions[j.decidedOn.known[name]], time.Since(j.deactivated[name])
+		if age <= retention-time.Second || seen != nil && workload.IsActive(seen) {
+			j.fail("rule 11, retention", "the job of %s is deleted %s after the deactivation: %s", name, age, describe(wl))
 		}
 	}
 }

@@ -418,7 +418,7 @@ func (w *World) settle(rng *rand.Rand) error {
 	}
 	for n, calm := 0, 0; ; n++ {
 		if n > limit {
-			return &Violation{Rule: "no rest", Detail: fmt.Sprintf("%d moves and still more to come", limit)}
+			return &Violation{Rule: "no rest", Detail: fmt.Sprintf("%d moves and still more to come: %v", limit, w.pending)}
 		}
 		if err := w.quiesce(); err != nil {
 			return err
