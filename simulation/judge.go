@@ -106,6 +106,8 @@ type asked struct {
 type lastRequest struct {
 	attempt         int
 	failed, revoked bool
+	// muddled: with the gate off the base made two, or began anew.
+	muddled bool
 }
 
 // Violation is what breaks a rule.
@@ -291,10 +293,11 @@ func (j *judge) request(write memapi.Write) {
 	}
 	j.seenEvents["requests"]++
 	j.world.note("  %s creates %s", write.Caller, write.New.GetName())
-	if attempt != last.attempt+1 && (attempt != last.attempt || last.failed) {
+	misnumbered := attempt != last.attempt+1 && (attempt != last.attempt || last.failed)
+	if misnumbered && !last.muddled && features.Enabled(features.ACRequeueAfter) {
 		j.fail("rule 14", "%s is created after attempt %d, failed: %v", write.New.GetName(), last.attempt, last.failed)
 	}
-	j.requests[name] = lastRequest{attempt: attempt}
+	j.requests[name] = lastRequest{attempt: attempt, muddled: last.muddled || misnumbered}
 	wl := j.versions[name][j.decidedOn.cached[name]]
 	// A reconciliation that starts an informer waits for it.
 	if j.decided.Sub(j.decidedOn.at[name]) < 300*time.Millisecond {
