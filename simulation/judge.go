@@ -104,8 +104,9 @@ type asked struct {
 
 // lastRequest is what is known of the newest request of a workload.
 type lastRequest struct {
-	attempt         int
-	failed, revoked bool
+	attempt int
+
+	failed, revoked, provisioned bool
 	// muddled: with the gate off the base made two, or began anew.
 	muddled bool
 }
@@ -286,6 +287,7 @@ func (j *judge) request(write memapi.Write) {
 			if c := condition.(map[string]any); attempt == last.attempt && c["status"] == "True" {
 				last.failed = last.failed || c["type"] == autoscaling.Failed
 				last.revoked = last.revoked || c["type"] == autoscaling.CapacityRevoked
+				last.provisioned = last.provisioned || c["type"] == autoscaling.Provisioned
 				j.requests[name] = last
 			}
 		}
@@ -653,7 +655,10 @@ func (j *judge) retryCount(name string, before, after kueue.AdmissionCheckState,
 	case admitted, before.State == kueue.CheckStateReady && after.State == kueue.CheckStatePending,
 		before.State == kueue.CheckStateReady && after.State == kueue.CheckStateRetry:
 		want = []int32{0}
-	case before.State == kueue.CheckStateReady:
+	case before.State == kueue.CheckStateReady, after.State == kueue.CheckStateReady:
+		want = append(want, 0)
+	case before.Name == provisioningCheck && j.requests[name].provisioned:
+		// Its check was not ready, as the workload waited.
 		want = append(want, 0)
 	}
 	got := ptr.Deref(after.RetryCount, 0)

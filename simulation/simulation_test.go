@@ -497,23 +497,37 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// TestMutants shows that the simulation finds each of the known mistakes.
+// TestMutants shows that the simulation finds each of the known mistakes, by a
+// rule that it breaks, and nothing where there is none.
 func TestMutants(t *testing.T) {
 	limit, err := strconv.Atoi(os.Getenv("MUTANT_SCHEDULES"))
 	if err != nil {
 		t.Skip("needs the mutants to be built in: make test-simulation")
 	}
 	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	needed := 0
 	for _, m := range mutants.All {
 		t.Run(m.Name, func(t *testing.T) {
 			t.Setenv(mutants.Variable, m.Name)
 			for seed := range limit {
-				if result := Run(t, example(seed)); result.Err != nil {
-					t.Logf("found after %d schedules: %v", seed+1, result.Err)
+				result := Run(t, example(seed))
+				if violation := (*Violation)(nil); errors.As(result.Err, &violation) {
+					needed = max(needed, seed+1)
+					t.Logf("found after %d schedules: %v", seed+1, violation)
 					return
+				}
+				if result.Err != nil {
+					t.Fatalf("schedule %d: %v", seed, result.Err)
 				}
 			}
 			t.Errorf("not found in %d schedules", limit)
 		})
 	}
+	t.Run("no mutant", func(t *testing.T) {
+		for seed := range needed {
+			if result := Run(t, example(seed)); result.Err != nil {
+				t.Fatalf("schedule %d, with which mutants are found, fails without any: %v", seed, result.Err)
+			}
+		}
+	})
 }

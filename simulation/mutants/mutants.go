@@ -36,7 +36,11 @@ type Mutant struct {
 }
 
 const (
-	decision   = "pkg/workload/delayed_retry.go"
+	deadline   = "pkg/workload/delayed_retry_deadline.go"
+	plan       = "pkg/workload/delayed_retry_plan.go"
+	write      = "pkg/workload/delayed_retry_write.go"
+	apply      = "pkg/workload/versioned_apply.go"
+	times      = "pkg/workload/stored_times.go"
 	writes     = "pkg/workload/workload.go"
 	reconciler = "pkg/controller/core/workload_delayed_retry.go"
 	queues     = "pkg/cache/queue/delayed_retry.go"
@@ -47,18 +51,18 @@ const (
 var All = []Mutant{
 	{
 		// As upstream resets them, so that a retry is forgotten with its delay.
-		Name: "reset-at-eviction", File: decision,
+		Name: "reset-at-eviction", File: write,
 		Old: `case !deactivated && (evictedByCheck || check.State == kueue.CheckStateRetry):`,
 		New: `case !mutant("reset-at-eviction") && !deactivated && (evictedByCheck || check.State == kueue.CheckStateRetry):`,
 	},
 	{
 		// The stuck state of the KEP.
-		Name: "lost-late-retry", File: decision,
-		Old: "if queued && requeueAt(wl).IsZero() {\n",
-		New: "if queued && requeueAt(wl).IsZero() {\nif mutant(\"lost-late-retry\") {\nreturn RetryPlan{}\n}\n",
+		Name: "lost-late-retry", File: plan,
+		Old: "state := StateOf(wl)\n",
+		New: "state := StateOf(wl)\nif mutant(\"lost-late-retry\") && state == RetryStateQueued {\nreturn RetryPlan{}\n}\n",
 	},
 	{
-		Name: "double-count", File: decision,
+		Name: "double-count", File: write,
 		Old: "case kueue.CheckStateRetry:\n\t\t\tretryCount =",
 		New: "case kueue.CheckStateRetry:\nif mutant(\"double-count\") {\nretryCount = ptr.To(ptr.Deref(retryCount, 0) + 1)\n}\n\t\t\tretryCount =",
 	},
@@ -68,21 +72,41 @@ var All = []Mutant{
 		New: "if !mutant(\"apply-from-an-old-copy\") && features.Enabled(features.ACRequeueAfter) {\n\t\treturn applyToVersion",
 	},
 	{
-		Name: "apply-over-what-was-not-seen", File: decision,
+		Name: "apply-over-what-was-not-seen", File: apply,
 		Old: "if !canApplyTo(",
 		New: "if !mutant(\"apply-over-what-was-not-seen\") && !canApplyTo(",
 	},
 	{
 		// The delay is cut short by the fraction of a second that the API drops.
-		Name: "eviction-in-the-past", File: decision,
-		Old: `if whole := now.Truncate(time.Second); hasDelay(retry)`,
-		New: `if whole := now.Truncate(time.Second); !mutant("eviction-in-the-past") && hasDelay(retry)`,
+		Name: "eviction-in-the-past", File: deadline,
+		Old: "return roundedUp(now)",
+		New: "if mutant(\"eviction-in-the-past\") {\nreturn now\n}\nreturn roundedUp(now)",
+	},
+	{
+		Name: "fraction-of-a-transition-cut", File: times,
+		Old: `if check.State == kueue.CheckStateRetry {`,
+		New: `if check.State == kueue.CheckStateRetry && !mutant("fraction-of-a-transition-cut") {`,
 	},
 	{
 		// For controllers that send old transition times again.
-		Name: "deadline-from-the-transition-alone", File: decision,
-		Old: `start := later(check.LastTransitionTime.Time, p.EvictedAt)`,
-		New: "start := later(check.LastTransitionTime.Time, p.EvictedAt)\nif mutant(\"deadline-from-the-transition-alone\") {\nstart = check.LastTransitionTime.Time\n}",
+		Name: "deadline-from-the-transition-alone", File: deadline,
+		Old: "start := later(check.LastTransitionTime.Time, evictedAt)",
+		New: "start := later(check.LastTransitionTime.Time, evictedAt)\nif mutant(\"deadline-from-the-transition-alone\") {\nstart = check.LastTransitionTime.Time\n}",
+	},
+	{
+		Name: "no-delay-counts-from-the-transition", File: deadline,
+		Old: "return ptr.Deref(check.RequeueAfterSeconds, 0) > 0",
+		New: `return ptr.Deref(check.RequeueAfterSeconds, 0) > 0 || mutant("no-delay-counts-from-the-transition") && check.RequeueAfterSeconds != nil`,
+	},
+	{
+		Name: "no-latest-time", File: times,
+		Old: "if t = roundedUp(t); t.After(latestTime) {",
+		New: `if t = roundedUp(t); t.After(latestTime) && !mutant("no-latest-time") {`,
+	},
+	{
+		Name: "times-not-repaired", File: times,
+		Old: "repair := func(t *metav1.Time) {\n\t\tswitch {\n",
+		New: "repair := func(t *metav1.Time) {\n\t\tswitch {\ncase mutant(\"times-not-repaired\"):\n",
 	},
 	{
 		// As the later releases of upstream do.
@@ -97,49 +121,93 @@ var All = []Mutant{
 	},
 	{
 		// Before the job is stopped.
-		Name: "quota-released-at-the-eviction", File: decision,
-		Old: `plan.ReleasesQuota = !IsAdmitted(wl)`,
-		New: `plan.ReleasesQuota = (!IsAdmitted(wl) || mutant("quota-released-at-the-eviction"))`,
+		Name: "quota-released-at-the-eviction", File: plan,
+		Old: `plan.ReleasesQuota = plan.Action == RetryEvict && !IsAdmitted(wl)`,
+		New: `plan.ReleasesQuota = plan.Action == RetryEvict && (!IsAdmitted(wl) || mutant("quota-released-at-the-eviction"))`,
 	},
 	{
-		Name: "late-reject-ignored", File: decision,
-		Old: "if rejected {\n\t\treturn RetryPlan{Action: RetryReject}",
-		New: "if rejected && !mutant(\"late-reject-ignored\") {\n\t\treturn RetryPlan{Action: RetryReject}",
+		Name: "late-reject-ignored", File: plan,
+		Old: "case rejected:\n",
+		New: "case rejected && !mutant(\"late-reject-ignored\"):\n",
 	},
 	{
-		Name: "deactivation-leaves-traces", File: decision,
-		Old: `if IsEvicted(wl) && hasRetryTraces(wl) {`,
-		New: `if IsEvicted(wl) && hasRetryTraces(wl) && !mutant("deactivation-leaves-traces") {`,
+		Name: "deactivation-leaves-traces", File: plan,
+		Old: `IsEvicted(wl) && hasRetryTraces(wl) {`,
+		New: `IsEvicted(wl) && hasRetryTraces(wl) && !mutant("deactivation-leaves-traces") {`,
 	},
 	{
-		Name: "delay-kept-at-the-requeue", File: decision,
+		// What counts from the deactivation would count from the eviction before it.
+		Name: "deactivated-at-the-eviction", File: write,
+		Old: "SetEvictedCondition(wl, now, reason, message)\n\t\tapimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime = metav1.NewTime(now)",
+		New: "at := evictedAt(wl)\nSetEvictedCondition(wl, now, reason, message)\nif !mutant(\"deactivated-at-the-eviction\") {\nat = now\n}\napimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime = metav1.NewTime(at)",
+	},
+	{
+		Name: "delay-kept-at-the-requeue", File: write,
 		Old: `Name:               check.Name,`,
 		New: `RequeueAfterSeconds: keptDelay(check), Name: check.Name,`,
 	},
 	{
-		Name: "count-of-pods-ready-cleared", File: decision,
+		Name: "wait-told-after-it", File: write,
+		Old: `evictedByCheck || tellsOfWait(wl) {`,
+		New: `(evictedByCheck || tellsOfWait(wl)) && !mutant("wait-told-after-it") {`,
+	},
+	{
+		Name: "count-of-pods-ready-cleared", File: write,
 		Old: `if wl.Status.RequeueState.Count == nil {`,
 		New: `if wl.Status.RequeueState.Count == nil || mutant("count-of-pods-ready-cleared") {`,
 	},
 	{
-		Name: "later-delay-not-recorded", File: decision,
-		Old: `case queued || !plan.Deadline.Equal(requeueAt(wl)):`,
-		New: `case queued || !mutant("later-delay-not-recorded") && !plan.Deadline.Equal(requeueAt(wl)):`,
+		// A shorter delay could not bring the workload back, or it came too early.
+		Name: "backoff-of-pods-ready-lost", File: write,
+		Old: `later(backoff, evictedAt.Truncate(time.Second))`,
+		New: `lostBackoff(later(backoff, evictedAt.Truncate(time.Second)), evictedAt)`,
+	},
+	{
+		Name: "later-delay-not-recorded", File: plan,
+		Old: `recorded := plan.Deadline.Equal(requeueAt(wl)) &&`,
+		New: `recorded := (plan.Deadline.Equal(requeueAt(wl)) || mutant("later-delay-not-recorded") && !requeueAt(wl).IsZero()) &&`,
 	},
 	{
 		Name: "never-looked-at-again", File: reconciler,
-		Old: "case workload.RetryWait:\n\t\tresult.RequeueAfter = plan.Deadline.Sub(now)",
-		New: "case workload.RetryWait:\nif !mutant(\"never-looked-at-again\") {\nresult.RequeueAfter = plan.Deadline.Sub(now)\n}",
+		Old: "result.RequeueAfter = requeueAfter(plan, now)\n\tcase workload.RetryReactivate:",
+		New: "if !mutant(\"never-looked-at-again\") {\nresult.RequeueAfter = requeueAfter(plan, now)\n}\n\tcase workload.RetryReactivate:",
 	},
 	{
 		Name: "waiting-in-the-heap", File: queues,
-		Old: `if (!features.Enabled(features.ACRequeueAfter) &&`,
-		New: `if mutant("waiting-in-the-heap") || (!features.Enabled(features.ACRequeueAfter) &&`,
+		Old: `if !workload.MustWait(wInfo.Obj) {`,
+		New: `if mutant("waiting-in-the-heap") || !workload.MustWait(wInfo.Obj) {`,
 	},
 	{
-		Name: "count-not-reset", File: decision,
+		// A timer, a LimitRange or a late event hands it in.
+		Name: "old-copy-queued", File: queues,
+		Old: `if !features.Enabled(features.ACRequeueAfter) || w.ResourceVersion == "" {`,
+		New: `if mutant("old-copy-queued") || !features.Enabled(features.ACRequeueAfter) || w.ResourceVersion == "" {`,
+	},
+	{
+		Name: "judged-as-another-one", File: queues,
+		Old: `if !features.Enabled(features.ACRequeueAfter) || reason == RequeueReasonPendingPreemption ||`,
+		New: `if mutant("judged-as-another-one") || !features.Enabled(features.ACRequeueAfter) || reason == RequeueReasonPendingPreemption ||`,
+	},
+	{
+		// As the first release did, after its own write.
+		Name: "taken-out-of-the-queue-by-the-reconciler", File: reconciler,
+		Old: `r.recorder.Event(wl, corev1.EventTypeNormal, "RequeueDelayed"`,
+		New: "if mutant(\"taken-out-of-the-queue-by-the-reconciler\") {\nr.queues.DeleteWorkload(wl)\n}\nr.recorder.Event(wl, corev1.EventTypeNormal, \"RequeueDelayed\"",
+	},
+	{
+		Name: "count-not-reset", File: write,
 		Old: "case kueue.CheckStateReady:\n\t\t\tretryCount = nil",
 		New: "case kueue.CheckStateReady:\nif !mutant(\"count-not-reset\") {\nretryCount = nil\n}",
+	},
+	{
+		Name: "success-not-written", File: plan,
+		Old: `return check.State == kueue.CheckStateReady && ptr.Deref(check.RetryCount, 0) > 0 &&`,
+		New: `return !mutant("success-not-written") && check.State == kueue.CheckStateReady && ptr.Deref(check.RetryCount, 0) > 0 &&`,
+	},
+	{
+		Name: "stray-delay-left", File: plan,
+		Old: `return check.State != kueue.CheckStateRetry && check.RequeueAfterSeconds != nil`,
+		New: `return check.State != kueue.CheckStateRetry && check.RequeueAfterSeconds != nil && !mutant("stray-delay-left")`,
 	},
 	{
 		// Of the old attempt, which fails again, or is looked at again.
@@ -157,12 +225,20 @@ var All = []Mutant{
 // helper is what the mutants call.
 const helper = "package %s\n\nimport \"os\"\n\nfunc mutant(name string) bool { return os.Getenv(%q) == name }\n"
 
-const keptDelay = `
+// helpers belong to mutants of the file write.
+const helpers = `
 func keptDelay(check *kueue.AdmissionCheckState) *int32 {
 	if mutant("delay-kept-at-the-requeue") {
 		return check.RequeueAfterSeconds
 	}
 	return nil
+}
+
+func lostBackoff(until, evictedAt time.Time) time.Time {
+	if mutant("backoff-of-pods-ready-lost") {
+		return evictedAt.Truncate(time.Second)
+	}
+	return until
 }
 `
 
@@ -186,7 +262,7 @@ func WriteOverlay(tree, dir string) error {
 		}
 		changed[m.File] = bytes.Replace(source, []byte(m.Old), []byte(m.New), 1)
 	}
-	changed[decision] = append(changed[decision], keptDelay...)
+	changed[write] = append(changed[write], helpers...)
 	replace := make(map[string]string)
 	for file, source := range changed {
 		packageDir := filepath.Dir(file)
