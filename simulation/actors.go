@@ -407,6 +407,11 @@ func (w *World) endWait(wl *kueue.Workload) {
 	if time.Until(requeueAt(wl)) < time.Minute && !w.judge.isExcused(wl) {
 		return
 	}
+	if !features.Enabled(features.ACRequeueAfter) && !requeueAt(wl).IsZero() {
+		// The recorded time holds, whatever the checks say: an operator lets it start over.
+		w.setActive(wl.Name, false)
+		return
+	}
 	for _, name := range checkNames {
 		if state := workloadCheck(wl, name); state != nil && state.State == kueue.CheckStateRetry {
 			w.checks[name].read(wl.Name)
