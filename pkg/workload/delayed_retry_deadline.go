@@ -41,10 +41,10 @@ func asksForDelay(check kueue.AdmissionCheckState) bool {
 
 // latestDeadline returns the time, in whole seconds, before which a workload that
 // was evicted at evictedAt must not have quota reserved: the latest deadline of
-// the checks, which are in state Retry, or the backoff if that is later. It is
-// not before the eviction.
+// the checks, which are in state Retry, or the backoff if that is later. Zero if
+// there is neither.
 func latestDeadline(retry []kueue.AdmissionCheckState, evictedAt, backoffUntil time.Time) time.Time {
-	deadline := later(evictedAt.Truncate(time.Second), storable(backoffUntil))
+	deadline := storable(backoffUntil)
 	for _, check := range retry {
 		deadline = later(deadline, checkDeadline(check, evictedAt))
 	}

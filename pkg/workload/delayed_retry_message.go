@@ -43,10 +43,11 @@ const (
 func waitMessage(retry []kueue.AdmissionCheckState, evictedAt, deadline, backoffUntil time.Time) string {
 	until := deadline.UTC().Format(time.RFC3339)
 	asked := fmt.Sprintf("Admission check(s) %s asked for a retry", checkNames(retry))
+	backoff := backoffUntil.After(later(evictedAt, latestDeadline(retry, evictedAt, time.Time{})))
 	switch {
-	case backoffUntil.After(latestDeadline(retry, evictedAt, time.Time{})) && len(retry) == 0:
+	case backoff && len(retry) == 0:
 		return "Backoff of the workload, waiting until " + until
-	case backoffUntil.After(latestDeadline(retry, evictedAt, time.Time{})):
+	case backoff:
 		return fmt.Sprintf("Backoff of the workload, waiting until %s. %s%s", until, asked, ownWords(retry))
 	case len(retry) == 0:
 		return noRetryMessage

@@ -19,6 +19,7 @@ import (
 	"slices"
 	"time"
 
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
@@ -42,8 +43,6 @@ const (
 	RetryWait RetryAction = "Wait"
 	// RetryRequeue: the deadline is over, reset the checks and requeue.
 	RetryRequeue RetryAction = "Requeue"
-	// RetryTidy: a delay or a count that means nothing any more is to be removed.
-	RetryTidy RetryAction = "Tidy"
 	// RetryForget: the workload is deactivated, forget all that its checks asked for.
 	RetryForget RetryAction = "Forget"
 	// RetryReactivate: the workload was deactivated and is active again, requeue it.
@@ -129,6 +128,9 @@ type RetryPlan struct {
 	Checks []kueue.AdmissionCheckState
 	// ReleasesQuota is true for a RetryEvict with no job to stop first.
 	ReleasesQuota bool
+	// Untidy is true if a delay or a count that means nothing any more is to be
+	// removed, before the action, which writes nothing.
+	Untidy bool
 }
 
 // RetryContext is what PlanRetry has to know beside the workload.
@@ -150,7 +152,7 @@ type RetryContext struct {
 func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 	state := StateOf(wl)
 	if state == RetryStateInactive {
-		return planInactive(wl)
+		return planInactive(wl, rctx.Now)
 	}
 
 	plan := RetryPlan{EvictedAt: evictedAt(wl)}
@@ -167,34 +169,34 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 		plan.EvictedAt = evictionTime(plan.Checks, rctx.Now)
 	}
 	backoff := backoffUntil(wl)
-	plan.Deadline = latestDeadline(plan.Checks, plan.EvictedAt, backoff)
+	until := latestDeadline(plan.Checks, plan.EvictedAt, backoff)
+	// Something has to be recorded also where there is nothing to wait for.
+	plan.Deadline = later(plan.EvictedAt.Truncate(time.Second), until)
 	plan.Message = waitMessage(plan.Checks, plan.EvictedAt, plan.Deadline, backoff)
 
-	plan.Action = retryActions[state][demandOf(wl, state, plan, rejected, rctx.Now)]
-	if (plan.Action == RetryNone || plan.Action == RetryWait) && isUntidy(wl) {
-		plan.Action = RetryTidy
-	}
+	plan.Action = retryActions[state][demandOf(wl, state, plan, rejected, rctx.Now.Before(until))]
+	plan.Untidy = (plan.Action == RetryNone || plan.Action == RetryWait) && isUntidy(wl)
 	plan.ReleasesQuota = plan.Action == RetryEvict && !IsAdmitted(wl) && !rctx.ReplacesSlice
 	switch plan.Action {
-	case RetryNone, RetryReject, RetryReactivate, RetryTidy:
-		return RetryPlan{Action: plan.Action}
+	case RetryNone, RetryReject, RetryReactivate:
+		return RetryPlan{Action: plan.Action, Untidy: plan.Untidy}
 	default:
 		return plan
 	}
 }
 
-func demandOf(wl *kueue.Workload, state RetryState, plan RetryPlan, rejected bool, now time.Time) retryDemand {
+func demandOf(wl *kueue.Workload, state RetryState, plan RetryPlan, rejected, ahead bool) retryDemand {
 	// An earlier Retry may have been withdrawn.
-	leftOver := state == RetryStateWaiting || (state == RetryStateStopping && !requeueAt(wl).IsZero())
+	leftOver := state == RetryStateWaiting || (state == RetryStateStopping && isRecordedForChecks(wl))
 	recorded := plan.Deadline.Equal(requeueAt(wl)) && (state == RetryStateStopping || isKeptOut(wl))
 	switch {
 	case rejected:
 		return demandRejected
 	case len(plan.Checks) == 0 && !leftOver:
 		return demandNothing
-	case now.Before(plan.Deadline) && recorded:
+	case ahead && recorded:
 		return demandAheadRecorded
-	case now.Before(plan.Deadline):
+	case ahead:
 		return demandAhead
 	case recorded:
 		return demandOverRecorded
@@ -203,11 +205,24 @@ func demandOf(wl *kueue.Workload, state RetryState, plan RetryPlan, rejected boo
 	}
 }
 
-func planInactive(wl *kueue.Workload) RetryPlan {
-	if !IsActive(wl) && IsEvicted(wl) && hasRetryTraces(wl) {
-		return RetryPlan{Action: RetryForget}
+// planInactive looks for what a deactivated workload has left of its retries. The
+// answers of a controller that goes on after it are not removed more often than
+// once a second.
+func planInactive(wl *kueue.Workload, now time.Time) RetryPlan {
+	if IsActive(wl) || !IsEvicted(wl) || !hasRetryTraces(wl) {
+		return RetryPlan{}
 	}
-	return RetryPlan{}
+	for _, check := range wl.Status.AdmissionChecks {
+		settled := check.LastTransitionTime.Add(time.Second)
+		if IsEvictedByDeactivation(wl) && isKeptOut(wl) && isAnswer(check.State) && now.Before(settled) && !check.LastTransitionTime.After(now) {
+			return RetryPlan{Action: RetryWait, Deadline: settled}
+		}
+	}
+	return RetryPlan{Action: RetryForget}
+}
+
+func isAnswer(state kueue.CheckState) bool {
+	return state == kueue.CheckStateRetry || state == kueue.CheckStateRejected
 }
 
 // PlanLeftWaiting decides what is due, with the gate off, for a workload that was
@@ -218,7 +233,10 @@ func PlanLeftWaiting(wl *kueue.Workload, now time.Time) RetryPlan {
 	plan := RetryPlan{Deadline: storable(requeueAt(wl))}
 	switch stateOfLeftWaiting(wl) {
 	case RetryStateInactive:
-		return planInactive(wl)
+		if target := apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget); target || (!requeueAt(wl).IsZero() && HasRetryChecks(wl)) {
+			return planInactive(wl, now)
+		}
+		return RetryPlan{}
 	case RetryStateWaiting:
 		plan.Action = RetryWait
 		if !now.Before(plan.Deadline) {
@@ -255,21 +273,21 @@ func isUntidy(wl *kueue.Workload) bool {
 // hasStrayDelay returns true for a delay that would be taken for one of the next
 // Retry, if its controller then sets no more than the state.
 func hasStrayDelay(check kueue.AdmissionCheckState) bool {
-	return check.State != kueue.CheckStateRetry && check.RequeueAfterSeconds != nil
+	return check.State != kueue.CheckStateRetry && asksForDelay(check)
 }
 
 // countsAfterSuccess returns true if the check has succeeded, but still counts its
-// retries, and no other write resets them: the admission does.
+// retries, and no other write resets them: the admission does, which is due.
 func countsAfterSuccess(wl *kueue.Workload, check kueue.AdmissionCheckState) bool {
-	return check.State == kueue.CheckStateReady && ptr.Deref(check.RetryCount, 0) > 0 &&
-		!(HasQuotaReservation(wl) && HasAllChecksReady(wl))
+	admitted := HasQuotaReservation(wl) && HasAllChecksReady(wl) && !HasTopologyAssignmentsPending(wl) && !IsAdmitted(wl)
+	return check.State == kueue.CheckStateReady && ptr.Deref(check.RetryCount, 0) > 0 && !admitted
 }
 
 // hasRetryTraces returns true if a deactivated workload has something to forget.
 func hasRetryTraces(wl *kueue.Workload) bool {
 	_, evictedByCheck := IsEvictedByAdmissionCheck(wl)
-	return evictedByCheck || tellsOfWait(wl) || slices.ContainsFunc(wl.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
-		return check.State == kueue.CheckStateRetry || check.State == kueue.CheckStateRejected ||
-			check.RequeueAfterSeconds != nil || check.RetryCount != nil
+	rejected := apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget)
+	return evictedByCheck || rejected || tellsOfWait(wl) || slices.ContainsFunc(wl.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
+		return isAnswer(check.State) || check.RequeueAfterSeconds != nil || check.RetryCount != nil
 	})
 }

@@ -138,7 +138,7 @@ func TestPlanRetry(t *testing.T) {
 					return check
 				}(),
 			).Obj(),
-			want: RetryPlan{Action: RetryTidy},
+			want: RetryPlan{Untidy: true},
 		},
 		"quota reserved, Retry without a delay: evict at once, the deadline is over": {
 			workload: reserved().AdmissionChecks(checkAt("a", kueue.CheckStateRetry, 0)).Obj(),
@@ -380,7 +380,7 @@ func TestPlanRetry(t *testing.T) {
 					return check
 				}()).Obj(),
 			now:  60,
-			want: RetryPlan{Action: RetryTidy},
+			want: RetryPlan{Untidy: true},
 		},
 		"evicted by PodsReadyTimeout: a longer delay was withdrawn before any message told of it": {
 			workload: withBackoffUntil(releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByPodsReadyTimeout, "", 0),
@@ -457,7 +457,7 @@ func TestPlanRetry(t *testing.T) {
 		},
 		"a check has succeeded, another one is pending: it counts from zero, also if it says Retry next": {
 			workload: reserved().AdmissionChecks(withRetryCount(checkAt("a", kueue.CheckStateReady, 0), 2), checkAt("b", kueue.CheckStatePending, 0)).Obj(),
-			want:     RetryPlan{Action: RetryTidy},
+			want:     RetryPlan{Untidy: true},
 		},
 		"all checks have succeeded: the admission resets the counts": {
 			workload: reserved().AdmissionChecks(withRetryCount(checkAt("a", kueue.CheckStateReady, 0), 2)).Obj(),

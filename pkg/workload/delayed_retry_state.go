@@ -63,8 +63,9 @@ func StateOf(wl *kueue.Workload) RetryState {
 	case keptOut && strings.HasPrefix(requeued.Reason, kueue.WorkloadDeactivated):
 		return RetryStateReactivated
 	case keptOut && requeued.Reason == kueue.WorkloadEvictedByAdmissionCheck && IsEvicted(wl),
-		!requeueAt(wl).IsZero() && requeueAt(wl).After(backoffUntil(wl)),
-		!requeueAt(wl).IsZero() && !keptOut:
+		isRecordedForChecks(wl),
+		// A backoff that nothing else ends.
+		!requeueAt(wl).IsZero() && !isKeptOutByBackoff(wl):
 		return RetryStateWaiting
 	case keptOut:
 		return RetryStateKeptOut
@@ -74,17 +75,17 @@ func StateOf(wl *kueue.Workload) RetryState {
 }
 
 // stateOfLeftWaiting is StateOf with the gate off, and tells of those alone that
-// were waiting when the gate was switched off: they have a requeueAt, and what the
-// rest of Kueue would leave as it is for good, a check in Retry or Rejected, or a
-// requeueAt in the queue, or a reason that only the gate brings. All others are
-// Queued, which means that they are left alone.
+// were waiting when the gate was switched off: they have a requeueAt and a check in
+// Retry, which the rest of Kueue would leave as they are for good, or what only the
+// gate brings, the reason of a wait or a requeueAt without a count in the queue.
+// All others are Queued, which means that they are left alone.
 func stateOfLeftWaiting(wl *kueue.Workload) RetryState {
 	inQueue := apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadRequeued)
 	switch {
-	case requeueAt(wl).IsZero(), !HasRetryChecks(wl) && !HasRejectedChecks(wl) && !inQueue && !tellsOfWait(wl):
-		return RetryStateQueued
 	case !IsActive(wl):
 		return RetryStateInactive
+	case requeueAt(wl).IsZero(), !HasRetryChecks(wl) && !tellsOfWait(wl) && (!inQueue || wl.Status.RequeueState.Count != nil):
+		return RetryStateQueued
 	case HasQuotaReservation(wl), apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget):
 		return RetryStateQueued
 	default:
@@ -102,6 +103,13 @@ func MustWait(wl *kueue.Workload) bool {
 	}
 	return !requeueAt(wl).IsZero() || HasRetryChecks(wl) || HasRejectedChecks(wl) ||
 		isKeptOut(wl)
+}
+
+// isKeptOutByBackoff returns true if Requeued is false because of a backoff: it
+// becomes true with its end, whereas a stopped queue keeps it false.
+func isKeptOutByBackoff(wl *kueue.Workload) bool {
+	requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
+	return isKeptOut(wl) && (requeued.Reason == kueue.WorkloadEvictedByAdmissionCheck || requeued.Reason == kueue.WorkloadEvictedByPodsReadyTimeout)
 }
 
 // isKeptOut returns true if a condition keeps the workload out of the queue.
@@ -131,20 +139,27 @@ func requeueAt(wl *kueue.Workload) time.Time {
 	return wl.Status.RequeueState.RequeueAt.Time
 }
 
-// backoffUntil returns the time until which the workload has to wait whatever
-// its checks ask for, or zero. All who record such a backoff keep a count beside
-// it, which the checks have in retryCount: so a requeueAt without a count comes
-// from the checks, and one with a count does not, unless backoffUntil stands
-// beside it. One from before the eviction belongs to an earlier backoff.
-func backoffUntil(wl *kueue.Workload) time.Time {
+// isRecordedForChecks returns true if requeueAt was recorded for the checks. All
+// who record another backoff keep a count beside it, which the checks have in
+// retryCount: so a requeueAt without a count comes from the checks, and one with a
+// count does not, unless backoffUntil stands beside it. One from before the
+// eviction belongs to an earlier backoff.
+func isRecordedForChecks(wl *kueue.Workload) bool {
 	state := wl.Status.RequeueState
+	return !requeueAt(wl).IsZero() &&
+		(state.Count == nil || state.BackoffUntil != nil && !state.BackoffUntil.Time.Before(evictedAt(wl)))
+}
+
+// backoffUntil returns the time until which the workload has to wait whatever
+// its checks ask for, or zero.
+func backoffUntil(wl *kueue.Workload) time.Time {
 	switch {
-	case state == nil || state.Count == nil:
-		return time.Time{}
-	case state.BackoffUntil != nil && !state.BackoffUntil.Time.Before(evictedAt(wl)):
-		return state.BackoffUntil.Time
-	default:
+	case !isRecordedForChecks(wl):
 		return requeueAt(wl)
+	case wl.Status.RequeueState.Count == nil:
+		return time.Time{}
+	default:
+		return wl.Status.RequeueState.BackoffUntil.Time
 	}
 }
 

@@ -95,7 +95,7 @@ func everyWorkload(f func(name string, wl *utiltestingapi.WorkloadWrapper)) {
 		kueue.WorkloadEvictedByPodsReadyTimeout, kueue.WorkloadEvictedByPreemption, kueue.WorkloadDeactivated)...)
 	requeued := append([]variant{nothing}, append(condition(kueue.WorkloadRequeued, metav1.ConditionTrue, kueue.WorkloadBackoffFinished),
 		condition(kueue.WorkloadRequeued, metav1.ConditionFalse, kueue.WorkloadEvictedByAdmissionCheck,
-			kueue.WorkloadEvictedByPodsReadyTimeout, kueue.WorkloadEvictedByClusterQueueStopped, kueue.WorkloadDeactivated)...)...)
+			kueue.WorkloadEvictedByPodsReadyTimeout, kueue.WorkloadEvictedByClusterQueueStopped, kueue.WorkloadInadmissible, kueue.WorkloadDeactivated)...)...)
 	times := []variant{nothing}
 	for _, requeueAt := range []float64{-10, 0, 30, 90} {
 		times = append(times, variant{fmt.Sprintf("requeueAt %v", requeueAt), func(wl *utiltestingapi.WorkloadWrapper) {
@@ -151,16 +151,23 @@ func planAt(wl *kueue.Workload, now time.Time) RetryPlan {
 // carryOut does what the reconciler does about a plan, but for those that are the
 // rest of Kueue's.
 func carryOut(plan RetryPlan, wl *kueue.Workload, now time.Time) {
+	if plan.Untidy {
+		plan.Tidy(wl)
+	}
 	switch plan.Action {
 	case RetryEvict, RetryHold, RetryRecord:
 		plan.Record(wl)
 	case RetryRequeue:
 		plan.Requeue(wl, now)
-	case RetryTidy:
-		plan.Tidy(wl)
 	case RetryReactivate:
 		SetRequeuedCondition(wl, kueue.WorkloadReactivated, "", true)
 	}
+}
+
+// isEndedByOthers returns true if the rest of Reconcile ends what keeps the
+// workload out of the queue: a backoff, a stopped queue, an error of DRA.
+func isEndedByOthers(wl *kueue.Workload) bool {
+	return isKeptOut(wl) && !HasRetryChecks(wl) && !HasRejectedChecks(wl) && (requeueAt(wl).IsZero() || isKeptOutByBackoff(wl))
 }
 
 // Whatever a workload looks like: what the queues keep from the scheduler is
@@ -173,11 +180,11 @@ func TestEveryWorkloadComesToItsEnd(t *testing.T) {
 		tried++
 		wl := w.Obj()
 		first := planAt(wl, now)
-		if !HasQuotaReservation(wl) && MustWait(wl) && StateOf(wl) != RetryStateKeptOut && first.Action == RetryNone {
+		if !HasQuotaReservation(wl) && MustWait(wl) && !isEndedByOthers(wl) && first.Action == RetryNone {
 			t.Errorf("%s: kept from the scheduler, and nobody ends it", name)
 		}
 		plan, clock := first, now
-		for steps := 0; plan.Action != RetryNone && plan.Action != RetryReject; steps++ {
+		for steps := 0; plan.Untidy || plan.Action != RetryNone && plan.Action != RetryReject; steps++ {
 			if steps > 8 {
 				t.Fatalf("%s: no end, first %q, now %q", name, first.Action, plan.Action)
 			}
@@ -193,12 +200,12 @@ func TestEveryWorkloadComesToItsEnd(t *testing.T) {
 			before := wl.DeepCopy()
 			carryOut(plan, wl, clock)
 			next := planAt(wl, clock)
-			if next.Action == plan.Action && plan.Action != RetryWait {
+			if next.Action == plan.Action && plan.Action != RetryWait && (plan.Action != RetryNone || next.Untidy) {
 				t.Errorf("%s: %q twice: %v, then %v", name, plan.Action, before.Status, wl.Status)
 			}
 			plan = next
 		}
-		if plan.Action == RetryNone && !HasQuotaReservation(wl) && MustWait(wl) && StateOf(wl) != RetryStateKeptOut {
+		if plan.Action == RetryNone && !HasQuotaReservation(wl) && MustWait(wl) && !isEndedByOthers(wl) {
 			t.Errorf("%s: kept from the scheduler at the end", name)
 		}
 	})

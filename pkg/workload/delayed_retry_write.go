@@ -62,13 +62,6 @@ func recordTime(wl *kueue.Workload, deadline, evictedAt time.Time) {
 	}
 }
 
-// isKeptOutByBackoff returns true if Requeued is false because of a backoff: it
-// becomes true with its end, whereas a stopped queue keeps it false.
-func isKeptOutByBackoff(wl *kueue.Workload) bool {
-	requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
-	return isKeptOut(wl) && (requeued.Reason == kueue.WorkloadEvictedByAdmissionCheck || requeued.Reason == kueue.WorkloadEvictedByPodsReadyTimeout)
-}
-
 // Requeue ends the wait of the workload: it sets all admission checks back to
 // Pending, counts the retry of those in state Retry, lets those that succeeded
 // count from zero, and sets Requeued, unless a stopped queue keeps it false. No
@@ -127,7 +120,9 @@ func (p RetryPlan) Tidy(wl *kueue.Workload) {
 // that it is as new when it is activated again. The conditions tell of the
 // deactivation, and when it was.
 func (p RetryPlan) Forget(wl *kueue.Workload, now time.Time) {
-	if !IsEvictedByDeactivation(wl) || (!HasQuotaReservation(wl) && !isKeptOut(wl)) {
+	requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
+	reactivated := requeued != nil && requeued.Status == metav1.ConditionTrue && requeued.Reason == kueue.WorkloadReactivated
+	if !IsEvictedByDeactivation(wl) || (!HasQuotaReservation(wl) && reactivated) {
 		reason, message := kueue.WorkloadDeactivated, "The workload is deactivated"
 		if target := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadDeactivationTarget); target != nil {
 			reason = ReasonWithCause(reason, target.Reason)
@@ -135,10 +130,11 @@ func (p RetryPlan) Forget(wl *kueue.Workload, now time.Time) {
 		}
 		SetEvictedCondition(wl, now, reason, message)
 		apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime = metav1.NewTime(now)
-		if !HasQuotaReservation(wl) {
-			SetRequeuedCondition(wl, reason, message, false)
-			UnsetQuotaReservationWithCondition(wl, "Pending", message, now)
-		}
+	}
+	if !HasQuotaReservation(wl) {
+		evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
+		SetRequeuedCondition(wl, evicted.Reason, evicted.Message, false)
+		UnsetQuotaReservationWithCondition(wl, "Pending", evicted.Message, now)
 	}
 	resetChecksOnEviction(wl, now)
 	for i := range wl.Status.AdmissionChecks {
@@ -189,13 +185,17 @@ func checksInRetry(wl *kueue.Workload) []kueue.AdmissionCheckState {
 	})
 }
 
-// ReleaseReason returns the reason of QuotaReserved=False for a workload that is
-// evicted and gives its quota back.
-func ReleaseReason(wl *kueue.Workload) string {
-	if features.Enabled(features.ACRequeueAfter) && requeueAt(wl).After(backoffUntil(wl)) {
-		return kueue.WorkloadWaitingForRetry
+// KeepWaiting has the conditions of a workload that was evicted, and whose quota
+// was just released, say that it waits if a deadline is recorded: an eviction by
+// preemption would have it queued.
+func KeepWaiting(wl *kueue.Workload) {
+	if !features.Enabled(features.ACRequeueAfter) || !isRecordedForChecks(wl) || HasQuotaReservation(wl) || IsEvictedByDeactivation(wl) {
+		return
 	}
-	return "Pending"
+	apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadQuotaReserved).Reason = kueue.WorkloadWaitingForRetry
+	if requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued); !isKeptOut(wl) {
+		SetRequeuedCondition(wl, kueue.WorkloadEvictedByAdmissionCheck, requeued.Message, false)
+	}
 }
 
 // resetRetryCounts makes the checks of a workload that becomes admitted count

@@ -18,7 +18,9 @@ package workload
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
@@ -49,42 +51,69 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// RepairTimes sets the times in the lists of wl that the API server has stored,
+// RepairTimes sets the times in the status of wl that the API server has stored,
 // but would not take back as they are, to ones that it takes: the year 1, which is
 // sent as null, and, once they are in UTC, those before it or after the year 9999.
-// A write that carries the whole list would be refused for ever. The fraction of a
-// second of a Retry, which a write cuts off, is rounded up.
+// A write that carries them would be refused for ever. The fraction of a second of
+// a Retry, which a write cuts off, is rounded up.
 func RepairTimes(wl *kueue.Workload) {
-	repair := func(t *metav1.Time) {
-		switch {
-		case t.UTC().Year() <= 1:
-			*t = metav1.NewTime(later(wl.CreationTimestamp.Time, time.Unix(0, 0)))
-		case t.After(latestTime):
-			*t = metav1.NewTime(latestTime)
-		}
-	}
 	for i := range wl.Status.Conditions {
-		repair(&wl.Status.Conditions[i].LastTransitionTime)
+		t := &wl.Status.Conditions[i].LastTransitionTime
+		*t = repaired(wl, *t)
 	}
 	for i := range wl.Status.AdmissionChecks {
-		check := &wl.Status.AdmissionChecks[i]
-		repair(&check.LastTransitionTime)
-		if check.State == kueue.CheckStateRetry {
-			check.LastTransitionTime = metav1.NewTime(roundedUp(check.LastTransitionTime.Time))
+		t := &wl.Status.AdmissionChecks[i].LastTransitionTime
+		*t = repairedTransition(wl, wl.Status.AdmissionChecks[i])
+	}
+	if state := wl.Status.RequeueState; state != nil {
+		for _, t := range []**metav1.Time{&state.RequeueAt, &state.BackoffUntil} {
+			switch {
+			case *t == nil:
+			case (*t).UTC().Year() <= 1:
+				*t = nil
+			default:
+				*t = ptr.To(repaired(wl, **t))
+			}
 		}
 	}
 }
 
-// repairing returns update, with the times of what it returns repaired.
+func repaired(wl *kueue.Workload, t metav1.Time) metav1.Time {
+	switch {
+	case t.UTC().Year() <= 1:
+		return metav1.NewTime(later(wl.CreationTimestamp.Time, time.Unix(0, 0)))
+	case t.After(latestTime):
+		return metav1.NewTime(latestTime)
+	default:
+		return t
+	}
+}
+
+func repairedTransition(wl *kueue.Workload, check kueue.AdmissionCheckState) metav1.Time {
+	t := repaired(wl, check.LastTransitionTime)
+	if check.State == kueue.CheckStateRetry {
+		return metav1.NewTime(roundedUp(t.Time))
+	}
+	return t
+}
+
+// repairing returns update, with the times of what it returns repaired, in a copy
+// if that is necessary: others may hold the object.
 func repairing(update func() (*kueue.Workload, bool, error)) func() (*kueue.Workload, bool, error) {
 	if !features.Enabled(features.ACRequeueAfter) {
 		return update
 	}
 	return func() (*kueue.Workload, bool, error) {
 		wl, updated, err := update()
-		if wl != nil {
-			RepairTimes(wl)
+		if wl == nil || !updated {
+			return wl, updated, err
 		}
+		repaired := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: wl.CreationTimestamp}, Status: *wl.Status.DeepCopy()}
+		if RepairTimes(repaired); equality.Semantic.DeepEqual(repaired.Status, wl.Status) {
+			return wl, updated, err
+		}
+		wl = wl.DeepCopy()
+		wl.Status = repaired.Status
 		return wl, updated, err
 	}
 }

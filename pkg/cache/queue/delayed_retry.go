@@ -51,7 +51,7 @@ func (m *Manager) asCached(w *kueue.Workload) *kueue.Workload {
 	switch {
 	case latest.ResourceVersion == w.ResourceVersion:
 		return w
-	case features.Enabled(features.DynamicResourceAllocation) && workload.HasDRA(latest):
+	case features.Enabled(features.DynamicResourceAllocation) && workload.HasDRA(latest) && !workload.MustWait(latest):
 		return nil
 	}
 	if latest.Spec.QueueName != w.Spec.QueueName {
@@ -64,11 +64,11 @@ func (m *Manager) asCached(w *kueue.Workload) *kueue.Workload {
 // secondPass returns the workload for which a second pass was planned some time
 // ago as it is now, or nil if it needs none any more.
 func (m *Manager) secondPass(w *kueue.Workload) *kueue.Workload {
-	if !features.Enabled(features.ACRequeueAfter) {
+	if !features.Enabled(features.ACRequeueAfter) || w.ResourceVersion == "" {
 		return w
 	}
-	latest := m.asCached(w)
-	if latest == nil || !workload.NeedsSecondPass(latest) {
+	latest := &kueue.Workload{}
+	if err := m.client.Get(context.Background(), client.ObjectKeyFromObject(w), latest); err != nil || !workload.NeedsSecondPass(latest) {
 		m.DeleteSecondPassWithoutLock(w)
 		return nil
 	}
@@ -104,7 +104,7 @@ func requeueReason(judged, now *kueue.Workload, reason RequeueReason) RequeueRea
 	}
 	if !features.Enabled(features.ACRequeueAfter) || reason == RequeueReasonPendingPreemption ||
 		workload.MustWait(judged) == workload.MustWait(now) && same(kueue.WorkloadEvicted) && same(kueue.WorkloadRequeued) &&
-			equality.Semantic.DeepEqual(judged.Spec, now.Spec) &&
+			judged.Generation == now.Generation &&
 			equality.Semantic.DeepEqual(judged.Status.ReclaimablePods, now.Status.ReclaimablePods) {
 		return reason
 	}

@@ -213,7 +213,7 @@ func TestRequeueWorkloadThatWasJudgedBefore(t *testing.T) {
 		"as it was judged":        {judged: check(kueue.CheckStatePending), stored: check(kueue.CheckStatePending), wantInadmissible: 1},
 		"the check was set back":  {judged: check(kueue.CheckStateRetry), stored: check(kueue.CheckStatePending), wantActive: 1},
 		"a check has said Retry":  {judged: check(kueue.CheckStatePending), stored: check(kueue.CheckStateRetry), wantInadmissible: 1},
-		"its priority was raised": {judged: check(kueue.CheckStatePending), stored: base.Clone().Priority(5).Obj(), wantActive: 1},
+		"its priority was raised": {judged: check(kueue.CheckStatePending), stored: base.Clone().Priority(5).Generation(2).Obj(), wantActive: 1},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -70,6 +70,12 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 	plan := planRetry(ctx, wl, cq, now)
 
 	log := ctrl.LoggerFrom(ctx).WithValues("action", plan.Action, "deadline", plan.Deadline)
+	if plan.Untidy {
+		log.V(3).Info("Delays and counts that mean nothing any more are removed")
+		if err := r.mergePatchStatus(ctx, wl, func() { plan.Tidy(wl) }); err != nil {
+			return true, ctrl.Result{}, client.IgnoreNotFound(fmt.Errorf("delayed retry, tidying: %w", err))
+		}
+	}
 	delays := plan.NewDelays(wl)
 	var result ctrl.Result
 	switch plan.Action {
@@ -102,14 +108,15 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 		if cq != nil {
 			_, err = r.reconcileSyncAdmissionChecks(ctx, wl, cq)
 		}
+		if features.Enabled(features.DynamicResourceAllocation) && workload.HasDRA(wl) && workload.IsActive(wl) {
+			// It counts as pending; what it requests does not matter yet.
+			_ = r.queues.AddOrUpdateWorkload(wl.DeepCopy())
+		}
 		result.RequeueAfter = requeueAfter(plan, now)
 	case workload.RetryReactivate:
 		err = workload.PatchAdmissionStatus(ctx, r.client, wl, r.clock, func() (*kueue.Workload, bool, error) {
 			return wl, workload.SetRequeuedCondition(wl, kueue.WorkloadReactivated, "The workload was reactivated", true), nil
 		})
-	case workload.RetryTidy:
-		log.V(3).Info("Delays and counts that mean nothing any more are removed")
-		err = r.mergePatchStatus(ctx, wl, func() { plan.Tidy(wl) })
 	case workload.RetryForget:
 		log.V(3).Info("Retries are forgotten, the workload is deactivated")
 		err = r.mergePatchStatus(ctx, wl, func() { plan.Forget(wl, now) })
