@@ -45,7 +45,6 @@ GATE_ON_SKIP := $(GATE_ON_SKIP)|TestReconcile/^when_request_fails_and_is_retried
 GATE_ON_SKIP := $(GATE_ON_SKIP)|TestReconcile/^workload_retries_the_admission_check_when_is_not_admitted_and_receives_the_provisioning_request.s_BookingExpired_condition
 GATE_ON_SKIP := $(GATE_ON_SKIP)|TestSchedulerWhenWorkloadModifiedConcurrently/^use_patch_in_(admit|requeueAndUpdate)_when_the_WorkloadRequestUseMergePatch_feature_is_disabled
 GATE_ON_SKIP := $(GATE_ON_SKIP)|TestHeadsAsync/^(Add|Update)Workload
-GATE_ON_SKIP := $(GATE_ON_SKIP)|TestBackoffWaitingTimeExpired/^now_already_has_exceeded_requeueAt
 GATE_ON_GINKGO_SKIP := the workload should get the AdditionalChecks added
 GATE_ON_GINKGO_SKIP := $(GATE_ON_GINKGO_SKIP)|Admission checks for an evicted workload are Pending
 GATE_ON_GINKGO_SKIP := $(GATE_ON_GINKGO_SKIP)|Should retry if a ProvisioningRequest fails, then (succeed|reject)

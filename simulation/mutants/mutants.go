@@ -105,8 +105,8 @@ var All = []Mutant{
 	},
 	{
 		Name: "times-not-repaired", File: times,
-		Old: "repair := func(t *metav1.Time) {\n\t\tswitch {\n",
-		New: "repair := func(t *metav1.Time) {\n\t\tswitch {\ncase mutant(\"times-not-repaired\"):\n",
+		Old: "func repaired(wl *kueue.Workload, t metav1.Time) metav1.Time {\n\tswitch {\n",
+		New: "func repaired(wl *kueue.Workload, t metav1.Time) metav1.Time {\n\tswitch {\ncase mutant(\"times-not-repaired\"):\nreturn t\n",
 	},
 	{
 		// As the later releases of upstream do.
@@ -132,8 +132,8 @@ var All = []Mutant{
 	},
 	{
 		Name: "deactivation-leaves-traces", File: plan,
-		Old: `IsEvicted(wl) && hasRetryTraces(wl) {`,
-		New: `IsEvicted(wl) && hasRetryTraces(wl) && !mutant("deactivation-leaves-traces") {`,
+		Old: `!IsEvicted(wl) || !hasRetryTraces(wl) {`,
+		New: `!IsEvicted(wl) || !hasRetryTraces(wl) || mutant("deactivation-leaves-traces") {`,
 	},
 	{
 		// What counts from the deactivation would count from the eviction before it.
@@ -180,8 +180,8 @@ var All = []Mutant{
 	{
 		// A timer, a LimitRange or a late event hands it in.
 		Name: "old-copy-queued", File: queues,
-		Old: `if !features.Enabled(features.ACRequeueAfter) || w.ResourceVersion == "" {`,
-		New: `if mutant("old-copy-queued") || !features.Enabled(features.ACRequeueAfter) || w.ResourceVersion == "" {`,
+		Old: `w.ResourceVersion == "" { // not stored`,
+		New: `w.ResourceVersion == "" || mutant("old-copy-queued") { // not stored`,
 	},
 	{
 		Name: "judged-as-another-one", File: queues,
@@ -206,8 +206,8 @@ var All = []Mutant{
 	},
 	{
 		Name: "stray-delay-left", File: plan,
-		Old: `return check.State != kueue.CheckStateRetry && check.RequeueAfterSeconds != nil`,
-		New: `return check.State != kueue.CheckStateRetry && check.RequeueAfterSeconds != nil && !mutant("stray-delay-left")`,
+		Old: `return check.State != kueue.CheckStateRetry && asksForDelay(check)`,
+		New: `return check.State != kueue.CheckStateRetry && asksForDelay(check) && !mutant("stray-delay-left")`,
 	},
 	{
 		// Of the old attempt, which fails again, or is looked at again.
