@@ -21,7 +21,7 @@ export CGO_ENABLED := 0
 # tag $(RELEASE_VERSION) has that version; another one has the commit behind it.
 # After a dot, because image tags and labels take no "+".
 BASE_VERSION := v0.14.8
-RELEASE := 1
+RELEASE := 2
 RELEASE_VERSION := $(BASE_VERSION)-acrequeueafter.$(RELEASE)
 COMMIT := $(shell git rev-parse --verify --quiet HEAD || echo unknown)
 DIRTY := $(shell git diff --quiet HEAD -- 2>/dev/null || test $(COMMIT) = unknown || echo .dirty)

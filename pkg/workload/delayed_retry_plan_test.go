@@ -332,12 +332,11 @@ func TestPlanRetry(t *testing.T) {
 				RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(at(60)))).Obj(),
 			now: 5,
 		},
-		"evicted by PodsReadyTimeout, Requeued not set: nobody else ends its backoff": {
+		"evicted by PodsReadyTimeout, Requeued not set: it is over by the clock": {
 			workload: evictedFor(utiltestingapi.MakeWorkload("wl", "ns"), kueue.WorkloadEvictedByPodsReadyTimeout, "", 0).
 				RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(at(60)))).
 				AdmissionChecks(checkAt("a", kueue.CheckStateReady, 5)).Obj(),
-			now:  60,
-			want: RetryPlan{Action: RetryRequeue, EvictedAt: at(0), Deadline: at(60), Message: msgBackoff60},
+			now: 60,
 		},
 		"evicted by PodsReadyTimeout: not before its backoff": {
 			workload: releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByPodsReadyTimeout, "", 0),

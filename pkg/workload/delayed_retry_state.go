@@ -65,9 +65,9 @@ func StateOf(wl *kueue.Workload) RetryState {
 	case keptOut && requeued.Reason == kueue.WorkloadEvictedByAdmissionCheck && IsEvicted(wl),
 		isRecordedForChecks(wl),
 		// A backoff that nothing else ends.
-		!requeueAt(wl).IsZero() && !isKeptOutByBackoff(wl):
+		!requeueAt(wl).IsZero() && keptOut && !isKeptOutByBackoff(wl):
 		return RetryStateWaiting
-	case keptOut:
+	case keptOut || !requeueAt(wl).IsZero():
 		return RetryStateKeptOut
 	default:
 		return RetryStateQueued
@@ -94,15 +94,22 @@ func stateOfLeftWaiting(wl *kueue.Workload) RetryState {
 }
 
 // MustWait returns true if the scheduler is not to consider the workload before
-// it is written again: it is kept out of the queue, waits until a time, which
-// the reconciler ends, or has a check that the reconciler has yet to act on. It
-// does not depend on the time, so that all replicas agree.
+// it is written again: it is kept out of the queue, waits for its checks, which the
+// reconciler ends, or has a check that the reconciler has yet to act on. It does
+// not depend on the time, so that all replicas agree.
 func MustWait(wl *kueue.Workload) bool {
 	if !features.Enabled(features.ACRequeueAfter) {
 		return stateOfLeftWaiting(wl) == RetryStateWaiting
 	}
-	return !requeueAt(wl).IsZero() || HasRetryChecks(wl) || HasRejectedChecks(wl) ||
-		isKeptOut(wl)
+	return isRecordedForChecks(wl) || HasRetryChecks(wl) || HasRejectedChecks(wl) || isKeptOut(wl)
+}
+
+// BackoffWithoutCondition returns the time until which a backoff of another's
+// lasts that no condition tells of, and whether there is one, with the gate on. It
+// is over by the clock, and nobody writes that.
+func BackoffWithoutCondition(wl *kueue.Workload) (time.Time, bool) {
+	return requeueAt(wl), features.Enabled(features.ACRequeueAfter) &&
+		!requeueAt(wl).IsZero() && !isRecordedForChecks(wl) && !isKeptOut(wl) && IsAdmissible(wl)
 }
 
 // isKeptOutByBackoff returns true if Requeued is false because of a backoff: it

@@ -57,7 +57,7 @@ func TestStateOf(t *testing.T) {
 		},
 		"a backoff of WaitForPodsReady":                             {workload: backoff().Obj(), want: RetryStateKeptOut},
 		"a backoff that a check has moved":                          {workload: withBackoffUntil(backoff().Obj(), at(30)), want: RetryStateWaiting},
-		"a backoff that nobody would end":                           {workload: backoff().SetOrReplaceCondition(conditionAt(kueue.WorkloadRequeued, metav1.ConditionTrue, "Test", "", 1)).Obj(), want: RetryStateWaiting},
+		"a backoff that no condition tells of":                      {workload: backoff().SetOrReplaceCondition(conditionAt(kueue.WorkloadRequeued, metav1.ConditionTrue, "Test", "", 1)).Obj(), want: RetryStateKeptOut},
 		"a stopped queue":                                           {workload: releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByClusterQueueStopped, "", 0), metav1.ConditionFalse, kueue.WorkloadEvictedByClusterQueueStopped, 1).Obj(), want: RetryStateKeptOut},
 		"a stopped queue, and a delay":                              {workload: releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByClusterQueueStopped, "", 0), metav1.ConditionFalse, kueue.WorkloadEvictedByClusterQueueStopped, 1).RequeueState(nil, ptr.To(metav1.NewTime(at(60)))).Obj(), want: RetryStateWaiting},
 		"evicted by a check with the gate off, and released":        {workload: releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByAdmissionCheck, "", 0), metav1.ConditionFalse, kueue.WorkloadEvictedByAdmissionCheck, 1).Obj(), want: RetryStateWaiting},

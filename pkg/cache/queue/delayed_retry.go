@@ -81,8 +81,10 @@ func (m *Manager) secondPass(w *kueue.Workload) *kueue.Workload {
 func (c *ClusterQueue) keepOut(wInfo *workload.Info) bool {
 	key := workload.Key(wInfo.Obj)
 	if !workload.MustWait(wInfo.Obj) {
-		if filed := c.inadmissibleWorkloads[key]; filed != nil && workload.MustWait(filed.Obj) {
-			delete(c.inadmissibleWorkloads, key)
+		if filed := c.inadmissibleWorkloads[key]; filed != nil {
+			if _, backoff := workload.BackoffWithoutCondition(filed.Obj); backoff || workload.MustWait(filed.Obj) {
+				delete(c.inadmissibleWorkloads, key)
+			}
 		}
 		return false
 	}

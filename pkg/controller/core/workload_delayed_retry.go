@@ -80,7 +80,7 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 	var result ctrl.Result
 	switch plan.Action {
 	case workload.RetryNone:
-		return false, ctrl.Result{}, nil
+		return r.awaitBackoff(ctx, wl, now)
 	case workload.RetryReject:
 		_, err = r.reconcileCheckBasedEviction(ctx, wl)
 	case workload.RetryEvict:
@@ -132,6 +132,22 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 		return true, ctrl.Result{}, client.IgnoreNotFound(fmt.Errorf("delayed retry, %s: %w", plan.Action, err))
 	}
 	return true, result, nil
+}
+
+// awaitBackoff queues a workload at the end of a backoff that no condition tells
+// of, where the gate off starts a timer.
+func (r *WorkloadReconciler) awaitBackoff(ctx context.Context, wl *kueue.Workload, now time.Time) (bool, ctrl.Result, error) {
+	until, found := workload.BackoffWithoutCondition(wl)
+	if !found {
+		return false, ctrl.Result{}, nil
+	}
+	if now.Before(until) {
+		return true, ctrl.Result{RequeueAfter: min(until.Sub(now), longestRequeueAfter)}, nil
+	}
+	wlCopy := wl.DeepCopy()
+	workload.AdjustResources(ctx, r.client, wlCopy)
+	_ = r.queues.AddOrUpdateWorkload(wlCopy) // without its queue it is queued with that
+	return false, ctrl.Result{}, nil
 }
 
 func requeueAfter(plan workload.RetryPlan, now time.Time) time.Duration {
