@@ -168,12 +168,7 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 	if state == RetryStateReserved || state == RetryStateQueued {
 		plan.EvictedAt = evictionTime(plan.Checks, rctx.Now)
 	}
-	backoff := backoffUntil(wl)
-	until := latestDeadline(plan.Checks, plan.EvictedAt, backoff)
-	// Something has to be recorded also where there is nothing to wait for.
-	plan.Deadline = later(plan.EvictedAt.Truncate(time.Second), until)
-	plan.Message = waitMessage(plan.Checks, plan.EvictedAt, plan.Deadline, backoff)
-
+	until := plan.setDeadline(backoffUntil(wl))
 	plan.Action = retryActions[state][demandOf(wl, state, plan, rejected, rctx.Now.Before(until))]
 	plan.Untidy = (plan.Action == RetryNone || plan.Action == RetryWait) && isUntidy(wl)
 	plan.ReleasesQuota = plan.Action == RetryEvict && !IsAdmitted(wl) && !rctx.ReplacesSlice
@@ -183,6 +178,16 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 	default:
 		return plan
 	}
+}
+
+// setDeadline fills in the deadline and the message, and returns the time until
+// which there is something to wait for: where there is nothing, the time of the
+// eviction has to be recorded all the same.
+func (p *RetryPlan) setDeadline(backoffUntil time.Time) time.Time {
+	until := latestDeadline(p.Checks, p.EvictedAt, backoffUntil)
+	p.Deadline = later(p.EvictedAt.Truncate(time.Second), until)
+	p.Message = waitMessage(p.Checks, p.EvictedAt, p.Deadline, backoffUntil)
+	return until
 }
 
 func demandOf(wl *kueue.Workload, state RetryState, plan RetryPlan, rejected, ahead bool) retryDemand {

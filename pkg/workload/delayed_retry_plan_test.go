@@ -521,6 +521,37 @@ func TestPlanRetry(t *testing.T) {
 			workload: reserved().Condition(conditionAt(kueue.WorkloadDeactivationTarget, metav1.ConditionTrue, "Test", "", 0)).
 				AdmissionChecks(retryAt("a", 0, 60)).Obj(),
 		},
+		"deactivated by Kueue, and the check has withdrawn what it said: the deactivation is completed": {
+			workload: releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByPreemption, "", 0), metav1.ConditionTrue, kueue.WorkloadEvictedByPreemption, 1).
+				Condition(conditionAt(kueue.WorkloadDeactivationTarget, metav1.ConditionTrue, kueue.WorkloadEvictedByAdmissionCheck, "", 5)).
+				Active(false).AdmissionChecks(checkAt("a", kueue.CheckStatePending, 5)).Obj(),
+			now:  5,
+			want: RetryPlan{Action: RetryForget},
+		},
+		"deactivated, and the check goes on: not more than once a second": {
+			workload: releasedAt(evictedFor(reserved(), kueue.WorkloadDeactivated, "", 0), metav1.ConditionFalse, kueue.WorkloadDeactivated, 1).
+				Active(false).AdmissionChecks(checkAt("a", kueue.CheckStateRejected, 5)).Obj(),
+			now:  5.5,
+			want: RetryPlan{Action: RetryWait, Deadline: at(6)},
+		},
+		"evicted by a clock that was ahead: no delay is over all the same": {
+			workload: waiting(30, 30).AdmissionChecks(retryAt("a", 0, 0)).Obj(),
+			now:      5,
+			want:     RetryPlan{Action: RetryRequeue, EvictedAt: at(30), Deadline: at(30), Message: msgA},
+		},
+		"kept out for a reason that is no backoff, and a backoff": {
+			workload: releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByPodsReadyTimeout, "", 0), metav1.ConditionFalse, kueue.WorkloadInadmissible, 1).
+				RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(at(60)))).Obj(),
+			now:  60,
+			want: RetryPlan{Action: RetryRequeue, EvictedAt: at(0), Deadline: at(60), Message: msgBackoff60},
+		},
+		"a delay of zero on a check that is not in Retry is nothing": {
+			workload: reserved().AdmissionChecks(func() kueue.AdmissionCheckState {
+				check := retryAt("a", 0, 0)
+				check.State = kueue.CheckStateReady
+				return check
+			}()).Obj(),
+		},
 		"the queue is stopped: a delay holds": {
 			workload: releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByClusterQueueStopped, "", 0),
 				metav1.ConditionFalse, kueue.WorkloadEvictedByClusterQueueStopped, 1).

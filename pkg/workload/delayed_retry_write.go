@@ -173,8 +173,7 @@ func resetChecksForEviction(wl *kueue.Workload, now time.Time) {
 			evicted.LastTransitionTime = metav1.NewTime(evictionTime(retry, now))
 		}
 		plan := RetryPlan{Action: RetryRecord, Checks: retry, EvictedAt: evicted.LastTransitionTime.Time}
-		plan.Deadline = latestDeadline(retry, plan.EvictedAt, backoffUntil(wl))
-		plan.Message = waitMessage(retry, plan.EvictedAt, plan.Deadline, backoffUntil(wl))
+		plan.setDeadline(backoffUntil(wl))
 		plan.Record(wl)
 	}
 }

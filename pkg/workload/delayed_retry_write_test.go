@@ -349,3 +349,89 @@ func TestApplyOfRetryFields(t *testing.T) {
 		t.Errorf("The workload itself changed (-want,+got):\n%s", diff)
 	}
 }
+
+// An eviction for another reason records the deadline of the checks in its own
+// write: should the gate be switched off then, there is a time to come back.
+func TestEvictionRecordsTheDeadline(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	cases := map[string]struct {
+		workload         *utiltestingapi.WorkloadWrapper
+		reason           string
+		wantRequeueState *kueue.RequeueState
+		wantMessage      string
+	}{
+		"no check in Retry": {
+			workload:    reserved().AdmissionChecks(checkAt("a", kueue.CheckStatePending, 0)),
+			reason:      kueue.WorkloadEvictedByPreemption,
+			wantMessage: "Preempted for a test",
+		},
+		"a delay, which no fraction of a second cuts": {
+			workload:         reserved().AdmissionChecks(retryAt("a", 0, 60)),
+			reason:           kueue.WorkloadEvictedByPreemption,
+			wantRequeueState: &kueue.RequeueState{RequeueAt: ptr.To(metav1.NewTime(at(66)))},
+			wantMessage:      "Evicted with reason Preempted. Admission check(s) a asked for a retry, waiting until 2026-02-06T10:01:06Z",
+		},
+		"no delay": {
+			workload:         reserved().AdmissionChecks(checkAt("a", kueue.CheckStateRetry, 0)),
+			reason:           kueue.WorkloadEvictedByPreemption,
+			wantRequeueState: &kueue.RequeueState{RequeueAt: ptr.To(metav1.NewTime(at(5)))},
+			wantMessage:      "Evicted with reason Preempted. Admission check(s) a asked for a retry",
+		},
+		"a longer backoff of WaitForPodsReady": {
+			workload: reserved().RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(at(300)))).AdmissionChecks(retryAt("a", 0, 60)),
+			reason:   kueue.WorkloadEvictedByPodsReadyTimeout,
+			wantRequeueState: &kueue.RequeueState{Count: ptr.To[int32](1), RequeueAt: ptr.To(metav1.NewTime(at(300))),
+				BackoffUntil: ptr.To(metav1.NewTime(at(300)))},
+			wantMessage: "Evicted with reason PodsReadyTimeout. Backoff of the workload, waiting until 2026-02-06T10:05:00Z. Admission check(s) a asked for a retry",
+		},
+		"a shorter backoff of WaitForPodsReady is kept beside": {
+			workload: reserved().RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(at(30)))).AdmissionChecks(retryAt("a", 0, 60)),
+			reason:   kueue.WorkloadEvictedByPodsReadyTimeout,
+			wantRequeueState: &kueue.RequeueState{Count: ptr.To[int32](1), RequeueAt: ptr.To(metav1.NewTime(at(66))),
+				BackoffUntil: ptr.To(metav1.NewTime(at(30)))},
+			wantMessage: "Evicted with reason PodsReadyTimeout. Admission check(s) a asked for a retry, waiting until 2026-02-06T10:01:06Z",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			wl := tc.workload.Obj()
+			prepareForEviction(wl, at(5.4), tc.reason, "Preempted for a test")
+			if diff := cmp.Diff(tc.wantRequeueState, wl.Status.RequeueState); diff != "" {
+				t.Errorf("Unexpected requeueState (-want,+got):\n%s", diff)
+			}
+			evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
+			if evicted.Reason != tc.reason || evicted.Message != tc.wantMessage {
+				t.Errorf("Unexpected condition %s: %s, want %s: %s", evicted.Reason, evicted.Message, tc.reason, tc.wantMessage)
+			}
+		})
+	}
+}
+
+func TestKeepWaiting(t *testing.T) {
+	preempted := func() *utiltestingapi.WorkloadWrapper {
+		return releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByPreemption, "", 0), metav1.ConditionTrue, kueue.WorkloadEvictedByPreemption, 1)
+	}
+	recorded := ptr.To(metav1.NewTime(at(60)))
+	cases := map[string]struct {
+		gateOff     bool
+		workload    *kueue.Workload
+		wantWaiting bool
+	}{
+		"nothing recorded":              {workload: preempted().Obj()},
+		"a deadline":                    {workload: preempted().RequeueState(nil, recorded).Obj(), wantWaiting: true},
+		"a deadline, gate off":          {gateOff: true, workload: preempted().RequeueState(nil, recorded).Obj()},
+		"a backoff of WaitForPodsReady": {workload: preempted().RequeueState(ptr.To[int32](1), recorded).Obj()},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, !tc.gateOff)
+			KeepWaiting(tc.workload)
+			if got := isKeptOut(tc.workload); got != tc.wantWaiting {
+				t.Errorf("Unexpected Requeued, false: %t, want %t", got, tc.wantWaiting)
+			}
+			if got := tellsOfWait(tc.workload); got != tc.wantWaiting {
+				t.Errorf("Unexpected reason of QuotaReserved, of a wait: %t, want %t", got, tc.wantWaiting)
+			}
+		})
+	}
+}

@@ -43,8 +43,8 @@ import (
 const longestRequeueAfter = 24 * time.Hour
 
 // reconcileDelayedRetry carries out what workload.PlanRetry decides, with at
-// most one write. It returns true if there is nothing else to be done in this
-// reconciliation.
+// most one write, or one that tidies before the rest. It returns true if there is
+// nothing else to be done in this reconciliation.
 //
 // With the gate off it does no more than to requeue the workloads that were
 // waiting when the gate was switched off, or to reset those of them that are

@@ -23,16 +23,20 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
+	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
+	utiltestingjob "sigs.k8s.io/kueue/pkg/util/testingjobs/job"
 )
 
 type fakeJob struct {
 	GenericJob
 	gvk       schema.GroupVersionKind
 	suspended bool
+	object    client.Object
 }
 
 func (j fakeJob) GVK() schema.GroupVersionKind { return j.gvk }
@@ -85,6 +89,55 @@ func TestIsStoppedForRetry(t *testing.T) {
 			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, !tc.gateOff)
 			if got := isStoppedForRetry(tc.job, tc.workload.Obj()); got != tc.want {
 				t.Errorf("Unexpected result: %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
+func (j fakeJob) Object() client.Object { return j.object }
+
+func TestMoveWaiting(t *testing.T) {
+	job := func(suspended bool) fakeJob {
+		return fakeJob{suspended: suspended, object: utiltestingjob.MakeJob("job", "ns").Queue("other").Obj()}
+	}
+	waiting := utiltestingapi.MakeWorkload("wl", "ns").Queue("lq").Condition(metav1.Condition{
+		Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByAdmissionCheck,
+	})
+	cases := map[string]struct {
+		gateOff  bool
+		job      fakeJob
+		workload *utiltestingapi.WorkloadWrapper
+		want     bool
+	}{
+		"waits, and the job was moved": {job: job(true), workload: waiting.Clone(), want: true},
+		"gate off":                     {gateOff: true, job: job(true), workload: waiting.Clone()},
+		"the same queue":               {job: job(true), workload: waiting.Clone().Queue("other")},
+		"quota held":                   {job: job(true), workload: waiting.Clone().SimpleReserveQuota("cq", "flavor", time.Now())},
+		"the job still runs":           {job: job(false), workload: waiting.Clone()},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, !tc.gateOff)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			before := tc.workload.Obj().Spec.QueueName
+			cl := utiltesting.NewClientBuilder().WithObjects(tc.workload.Obj()).Build()
+			wl := &kueue.Workload{}
+			if err := cl.Get(ctx, client.ObjectKeyFromObject(tc.workload.Obj()), wl); err != nil {
+				t.Fatalf("Reading the workload: %v", err)
+			}
+			moved, err := (&JobReconciler{client: cl}).moveWaiting(ctx, tc.job, tc.job.object, wl)
+			if err != nil || moved != tc.want {
+				t.Errorf("Unexpected result %t, %v; want %t", moved, err, tc.want)
+			}
+			if err := cl.Get(ctx, client.ObjectKeyFromObject(wl), wl); err != nil {
+				t.Fatalf("Reading the workload: %v", err)
+			}
+			want := before
+			if tc.want {
+				want = "other"
+			}
+			if wl.Spec.QueueName != want {
+				t.Errorf("Unexpected queue %q, want %q", wl.Spec.QueueName, want)
 			}
 		})
 	}
