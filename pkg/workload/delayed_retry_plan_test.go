@@ -582,6 +582,31 @@ func TestPlanRetry(t *testing.T) {
 	}
 }
 
+// Lateness is Kueue's alone: of a deadline that was recorded and waited for.
+func TestWaitedFor(t *testing.T) {
+	cases := map[string]struct {
+		workload *kueue.Workload
+		want     bool
+	}{
+		"the recorded deadline is over":   {workload: waiting(0, 60).AdmissionChecks(retryAt("a", 0, 60)).Obj(), want: true},
+		"shortened into the past":         {workload: waiting(0, 600).AdmissionChecks(retryAt("a", 0, 5)).Obj()},
+		"withdrawn":                       {workload: waiting(0, 600).AdmissionChecks(checkAt("a", kueue.CheckStatePending, 60)).Obj()},
+		"no delay":                        {workload: waiting(0, 0).AdmissionChecks(checkAt("a", kueue.CheckStateRetry, 0)).Obj()},
+		"a late Retry whose time is over": {workload: requeuedWorkload().AdmissionChecks(checkAt("a", kueue.CheckStateRetry, 0)).Obj()},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			plan := planAt(tc.workload, at(70))
+			if plan.Action != RetryRequeue {
+				t.Fatalf("Unexpected action %q", plan.Action)
+			}
+			if got := plan.WaitedFor(tc.workload); got != tc.want {
+				t.Errorf("Unexpected result %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
 // TestPlanRetryConverges carries out plan after plan, as Reconcile does, and
 // expects that the deadline recorded last is the one at which the wait ends.
 func TestPlanRetryConverges(t *testing.T) {

@@ -112,6 +112,8 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 			// It counts as pending; what it requests does not matter yet.
 			_ = r.queues.AddOrUpdateWorkload(wl.DeepCopy())
 		}
+		// Its LocalQueue may be new, and what the queues say of themselves without it.
+		r.notifyWatchers(wl, wl)
 		result.RequeueAfter = requeueAfter(plan, now)
 	case workload.RetryReactivate:
 		err = workload.PatchAdmissionStatus(ctx, r.client, wl, r.clock, func() (*kueue.Workload, bool, error) {
