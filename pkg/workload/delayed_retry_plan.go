@@ -20,6 +20,7 @@ import (
 	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
@@ -238,7 +239,8 @@ func PlanLeftWaiting(wl *kueue.Workload, now time.Time) RetryPlan {
 	plan := RetryPlan{Deadline: storable(requeueAt(wl))}
 	switch stateOfLeftWaiting(wl) {
 	case RetryStateInactive:
-		if target := apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget); target || (!requeueAt(wl).IsZero() && HasRetryChecks(wl)) {
+		rejected := isTargetOfCheck(wl) && (HasRejectedChecks(wl) || tellsOfWait(wl))
+		if rejected || (!requeueAt(wl).IsZero() && HasRetryChecks(wl)) {
 			return planInactive(wl, now)
 		}
 		return RetryPlan{}
@@ -288,11 +290,16 @@ func countsAfterSuccess(wl *kueue.Workload, check kueue.AdmissionCheckState) boo
 	return check.State == kueue.CheckStateReady && ptr.Deref(check.RetryCount, 0) > 0 && !admitted
 }
 
+// isTargetOfCheck returns true if a check has had the workload deactivated.
+func isTargetOfCheck(wl *kueue.Workload) bool {
+	target := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadDeactivationTarget)
+	return target != nil && target.Status == metav1.ConditionTrue && target.Reason == kueue.WorkloadEvictedByAdmissionCheck
+}
+
 // hasRetryTraces returns true if a deactivated workload has something to forget.
 func hasRetryTraces(wl *kueue.Workload) bool {
 	_, evictedByCheck := IsEvictedByAdmissionCheck(wl)
-	rejected := apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget)
-	return evictedByCheck || rejected || tellsOfWait(wl) || slices.ContainsFunc(wl.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
+	return evictedByCheck || isTargetOfCheck(wl) || tellsOfWait(wl) || slices.ContainsFunc(wl.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
 		return isAnswer(check.State) || check.RequeueAfterSeconds != nil || check.RetryCount != nil
 	})
 }

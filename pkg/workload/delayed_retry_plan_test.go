@@ -528,6 +528,16 @@ func TestPlanRetry(t *testing.T) {
 			now:  5,
 			want: RetryPlan{Action: RetryForget},
 		},
+		"deactivated for another reason than a check, and its job stops": {
+			workload: evictedFor(reserved(), "DeactivatedDueToMaximumExecutionTimeExceeded", "", 0).
+				Condition(conditionAt(kueue.WorkloadDeactivationTarget, metav1.ConditionTrue, kueue.WorkloadMaximumExecutionTimeExceeded, "", 5)).
+				Active(false).AdmissionChecks(checkAt("a", kueue.CheckStatePending, 5)).Obj(),
+			now: 5,
+		},
+		"a requeueAt of the year 1 is none": {
+			workload: requeuedWorkload().RequeueState(nil, ptr.To(metav1.NewTime(time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC)))).
+				AdmissionChecks(checkAt("a", kueue.CheckStatePending, -40)).Obj(),
+		},
 		"deactivated, and the check goes on: not more than once a second": {
 			workload: releasedAt(evictedFor(reserved(), kueue.WorkloadDeactivated, "", 0), metav1.ConditionFalse, kueue.WorkloadDeactivated, 1).
 				Active(false).AdmissionChecks(checkAt("a", kueue.CheckStateRejected, 5)).Obj(),
@@ -734,6 +744,19 @@ func TestPlanLeftWaiting(t *testing.T) {
 			workload: waiting(0, 60).AdmissionChecks(checkAt("a", kueue.CheckStateReady, 5)).Obj(),
 			now:      60,
 			want:     RetryRequeue,
+		},
+		"as upstream: deactivated for another reason than a check": {
+			workload: evictedFor(reserved(), kueue.WorkloadEvictedByPreemption, "", 0).Active(false).
+				Condition(conditionAt(kueue.WorkloadDeactivationTarget, metav1.ConditionTrue, kueue.WorkloadMaximumExecutionTimeExceeded, "", 5)).
+				AdmissionChecks(checkAt("a", kueue.CheckStatePending, 5)).Obj(),
+			now: 5,
+		},
+		"rejected before the gate was switched off, and made inactive: the deactivation is completed": {
+			workload: requeuedWorkload().Active(false).
+				Condition(conditionAt(kueue.WorkloadDeactivationTarget, metav1.ConditionTrue, kueue.WorkloadEvictedByAdmissionCheck, "", 5)).
+				AdmissionChecks(checkAt("a", kueue.CheckStateRejected, 5)).Obj(),
+			now:  5,
+			want: RetryForget,
 		},
 		"as upstream: a backoff with no check in Retry": {
 			workload: releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByPodsReadyTimeout, "Exceeded the PodsReady timeout", 0),

@@ -109,7 +109,7 @@ func MustWait(wl *kueue.Workload) bool {
 // is over by the clock, and nobody writes that.
 func BackoffWithoutCondition(wl *kueue.Workload) (time.Time, bool) {
 	return requeueAt(wl), features.Enabled(features.ACRequeueAfter) &&
-		!requeueAt(wl).IsZero() && !isRecordedForChecks(wl) && !isKeptOut(wl) && IsAdmissible(wl)
+		!requeueAt(wl).IsZero() && !isRecordedForChecks(wl) && !isKeptOut(wl) && IsAdmissible(wl) && StateOf(wl) != RetryStateInactive
 }
 
 // isKeptOutByBackoff returns true if Requeued is false because of a backoff: it
@@ -140,10 +140,10 @@ func tellsOfWait(wl *kueue.Workload) bool {
 
 // requeueAt returns the recorded time, or zero.
 func requeueAt(wl *kueue.Workload) time.Time {
-	if wl.Status.RequeueState == nil || wl.Status.RequeueState.RequeueAt == nil {
+	if wl.Status.RequeueState == nil {
 		return time.Time{}
 	}
-	return wl.Status.RequeueState.RequeueAt.Time
+	return timeOf(wl.Status.RequeueState.RequeueAt)
 }
 
 // isRecordedForChecks returns true if requeueAt was recorded for the checks. All
@@ -154,7 +154,7 @@ func requeueAt(wl *kueue.Workload) time.Time {
 func isRecordedForChecks(wl *kueue.Workload) bool {
 	state := wl.Status.RequeueState
 	return !requeueAt(wl).IsZero() &&
-		(state.Count == nil || state.BackoffUntil != nil && !state.BackoffUntil.Time.Before(evictedAt(wl)))
+		(state.Count == nil || !timeOf(state.BackoffUntil).IsZero() && !state.BackoffUntil.Time.Before(evictedAt(wl)))
 }
 
 // backoffUntil returns the time until which the workload has to wait whatever

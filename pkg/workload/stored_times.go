@@ -67,15 +67,21 @@ func RepairTimes(wl *kueue.Workload) {
 	}
 	if state := wl.Status.RequeueState; state != nil {
 		for _, t := range []**metav1.Time{&state.RequeueAt, &state.BackoffUntil} {
-			switch {
-			case *t == nil:
-			case (*t).UTC().Year() <= 1:
+			if timeOf(*t).IsZero() {
 				*t = nil
-			default:
+			} else {
 				*t = ptr.To(repaired(wl, **t))
 			}
 		}
 	}
+}
+
+// timeOf returns the time, or zero if it is not set, or sent as null.
+func timeOf(t *metav1.Time) time.Time {
+	if t == nil || t.UTC().Year() <= 1 {
+		return time.Time{}
+	}
+	return t.Time
 }
 
 func repaired(wl *kueue.Workload, t metav1.Time) metav1.Time {

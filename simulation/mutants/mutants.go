@@ -174,8 +174,8 @@ var All = []Mutant{
 	},
 	{
 		Name: "waiting-in-the-heap", File: queues,
-		Old: `if !workload.MustWait(wInfo.Obj) {`,
-		New: `if mutant("waiting-in-the-heap") || !workload.MustWait(wInfo.Obj) {`,
+		Old: `if !waits(wInfo) ||`,
+		New: `if mutant("waiting-in-the-heap") || !waits(wInfo) ||`,
 	},
 	{
 		// A timer, a LimitRange or a late event hands it in.

@@ -80,11 +80,13 @@ func (m *Manager) secondPass(w *kueue.Workload) *kueue.Workload {
 // does not have to wait any more is taken from there: it was not judged yet.
 func (c *ClusterQueue) keepOut(wInfo *workload.Info) bool {
 	key := workload.Key(wInfo.Obj)
-	if !workload.MustWait(wInfo.Obj) {
-		if filed := c.inadmissibleWorkloads[key]; filed != nil {
-			if _, backoff := workload.BackoffWithoutCondition(filed.Obj); backoff || workload.MustWait(filed.Obj) {
-				delete(c.inadmissibleWorkloads, key)
-			}
+	waits := func(info *workload.Info) bool {
+		_, backoff := workload.BackoffWithoutCondition(info.Obj)
+		return backoff || workload.MustWait(info.Obj)
+	}
+	if !waits(wInfo) || c.backoffWaitingTimeExpired(wInfo) {
+		if filed := c.inadmissibleWorkloads[key]; filed != nil && waits(filed) {
+			delete(c.inadmissibleWorkloads, key)
 		}
 		return false
 	}

@@ -93,6 +93,15 @@ func TestAddFromLocalQueueWhileWaiting(t *testing.T) {
 			workload: base.Clone().RequeueState(nil, requeueAt(-time.Second)).
 				Condition(metav1.Condition{Type: kueue.WorkloadRequeued, Status: metav1.ConditionFalse, Reason: kueue.WorkloadEvictedByAdmissionCheck}).Obj(),
 		},
+		"a backoff of WaitForPodsReady that no condition tells of": {
+			gate:     true,
+			workload: base.Clone().RequeueState(ptr.To[int32](1), requeueAt(time.Second)).Obj(),
+		},
+		"the same, over": {
+			gate:       true,
+			workload:   base.Clone().RequeueState(ptr.To[int32](1), requeueAt(-time.Second)).Obj(),
+			wantActive: true,
+		},
 		"left waiting when the gate was switched off": {
 			workload: base.Clone().RequeueState(nil, requeueAt(time.Second)).
 				Condition(metav1.Condition{Type: kueue.WorkloadRequeued, Status: metav1.ConditionFalse, Reason: kueue.WorkloadEvictedByAdmissionCheck}).

@@ -75,6 +75,9 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 		if err := r.mergePatchStatus(ctx, wl, func() { plan.Tidy(wl) }); err != nil {
 			return true, ctrl.Result{}, client.IgnoreNotFound(fmt.Errorf("delayed retry, tidying: %w", err))
 		}
+		if restarted {
+			return true, ctrl.Result{}, nil // what follows has another copy
+		}
 	}
 	delays := plan.NewDelays(wl)
 	var result ctrl.Result
@@ -145,6 +148,9 @@ func (r *WorkloadReconciler) awaitBackoff(ctx context.Context, wl *kueue.Workloa
 	}
 	if now.Before(until) {
 		return true, ctrl.Result{RequeueAfter: min(until.Sub(now), longestRequeueAfter)}, nil
+	}
+	if features.Enabled(features.DynamicResourceAllocation) && workload.HasDRA(wl) {
+		return false, ctrl.Result{}, nil // is filed with its resources
 	}
 	wlCopy := wl.DeepCopy()
 	workload.AdjustResources(ctx, r.client, wlCopy)

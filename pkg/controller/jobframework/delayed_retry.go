@@ -47,7 +47,7 @@ func isStoppedForRetry(job GenericJob, wl *kueue.Workload) bool {
 // the queue and the priority that the job has now, and returns whether it had to.
 // Without a delay the workload is queued before anybody moves it, and gets both then.
 func (r *JobReconciler) moveWaiting(ctx context.Context, job GenericJob, object client.Object, wl *kueue.Workload) (bool, error) {
-	if !features.Enabled(features.ACRequeueAfter) || workload.HasQuotaReservation(wl) || !job.IsSuspended() {
+	if !features.Enabled(features.ACRequeueAfter) || !workload.IsActive(wl) || workload.HasQuotaReservation(wl) || !job.IsSuspended() {
 		return false, nil
 	}
 	if queue := QueueName(job); wl.Spec.QueueName != queue {
