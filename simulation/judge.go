@@ -818,7 +818,7 @@ func (j *judge) leftovers(wl *kueue.Workload) {
 		}
 	}
 	for _, check := range wl.Status.AdmissionChecks {
-		if check.State != kueue.CheckStateRetry && check.RequeueAfterSeconds != nil {
+		if check.State != kueue.CheckStateRetry && ptr.Deref(check.RequeueAfterSeconds, 0) > 0 {
 			j.fail("a delay without Retry", "%s: %s", wl.Name, checkText(check))
 		}
 		if check.State == kueue.CheckStateReady && ptr.Deref(check.RetryCount, 0) > 0 {
