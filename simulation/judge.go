@@ -531,6 +531,9 @@ func (j *judge) statusWrite(process string, old, wl *kueue.Workload) {
 		if before.State == kueue.CheckStateRetry && after.State != kueue.CheckStateRetry && !deactivated && !requeued && !queueStopped(wl) {
 			j.fail("rule 3", "the Retry of check %s of %s is taken back before the requeue", before.Name, wl.Name)
 		}
+		if before.State == kueue.CheckStateRejected && after.State != kueue.CheckStateRejected && !deactivated && j.isRequired(wl, before.Name) {
+			j.fail("rule 8", "the rejection of %s by check %s is taken back", wl.Name, before.Name)
+		}
 		j.retryCount(wl.Name, before, *after, deactivated, admitted)
 		if before.Name == provisioningCheck && before.State != after.State {
 			retries := ptr.Deref(before.RetryCount, 0)

@@ -146,10 +146,10 @@ func (p RetryPlan) Forget(wl *kueue.Workload, now time.Time) {
 }
 
 // resetChecksForEviction sets the checks to Pending as the eviction of the
-// workload, at now, asks for. A delay that a check asked for holds whatever the
-// reason of the eviction, and when a check is that reason, the controllers of all
-// may speak until the workload is requeued: these states are left alone, and the
-// deadline is recorded with the eviction.
+// workload, at now, asks for. A delay that a check asked for, and a rejection, hold
+// whatever the reason of the eviction, and when a check is that reason, the
+// controllers of all may speak until the workload is requeued: these states are
+// left alone, and the deadline is recorded with the eviction.
 func resetChecksForEviction(wl *kueue.Workload, now time.Time) {
 	if !features.Enabled(features.ACRequeueAfter) {
 		resetChecksOnEviction(wl, now)
@@ -161,7 +161,7 @@ func resetChecksForEviction(wl *kueue.Workload, now time.Time) {
 	_, evictedByCheck := IsEvictedByAdmissionCheck(wl)
 	for i, check := range before {
 		switch {
-		case !deactivated && (evictedByCheck || check.State == kueue.CheckStateRetry):
+		case !deactivated && (evictedByCheck || isAnswer(check.State)):
 			wl.Status.AdmissionChecks[i] = check
 		case (deactivated || check.State == kueue.CheckStateReady) && check.RetryCount != nil:
 			wl.Status.AdmissionChecks[i].RetryCount = ptr.To[int32](0)

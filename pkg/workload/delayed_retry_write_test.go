@@ -284,6 +284,7 @@ func TestResetChecksForEviction(t *testing.T) {
 	cases := map[string]struct {
 		gate   bool
 		reason string
+		states []kueue.AdmissionCheckState
 		want   []kueue.AdmissionCheckState
 	}{
 		"gate off: all are reset": {
@@ -294,6 +295,12 @@ func TestResetChecksForEviction(t *testing.T) {
 			gate:   true,
 			reason: kueue.WorkloadEvictedByAdmissionCheck,
 			want:   states,
+		},
+		"preempted: a rejection is left": {
+			gate:   true,
+			reason: kueue.WorkloadEvictedByPreemption,
+			states: []kueue.AdmissionCheckState{checkAt("rejected", kueue.CheckStateRejected, 0)},
+			want:   []kueue.AdmissionCheckState{checkAt("rejected", kueue.CheckStateRejected, 0)},
 		},
 		"preempted: the delay is left, and what was Ready counts from zero": {
 			gate:   true,
@@ -322,7 +329,10 @@ func TestResetChecksForEviction(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, tc.gate)
-			wl := reserved().AdmissionChecks(slices.Clone(states)...).Obj()
+			if tc.states == nil {
+				tc.states = states
+			}
+			wl := reserved().AdmissionChecks(slices.Clone(tc.states)...).Obj()
 			prepareForEviction(wl, at(5), tc.reason, "")
 			if diff := cmp.Diff(tc.want, wl.Status.AdmissionChecks); diff != "" {
 				t.Errorf("Unexpected checks (-want,+got):\n%s", diff)

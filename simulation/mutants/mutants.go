@@ -52,8 +52,8 @@ var All = []Mutant{
 	{
 		// As upstream resets them, so that a retry is forgotten with its delay.
 		Name: "reset-at-eviction", File: write,
-		Old: `case !deactivated && (evictedByCheck || check.State == kueue.CheckStateRetry):`,
-		New: `case !mutant("reset-at-eviction") && !deactivated && (evictedByCheck || check.State == kueue.CheckStateRetry):`,
+		Old: `case !deactivated && (evictedByCheck || isAnswer(check.State)):`,
+		New: `case !mutant("reset-at-eviction") && !deactivated && (evictedByCheck || isAnswer(check.State)):`,
 	},
 	{
 		// The stuck state of the KEP.
