@@ -157,12 +157,6 @@ var All = []Mutant{
 		New: `if wl.Status.RequeueState.Count == nil || mutant("count-of-pods-ready-cleared") {`,
 	},
 	{
-		// A shorter delay could not bring the workload back, or it came too early.
-		Name: "backoff-of-pods-ready-lost", File: write,
-		Old: `later(backoff, evictedAt.Truncate(time.Second))`,
-		New: `lostBackoff(later(backoff, evictedAt.Truncate(time.Second)), evictedAt)`,
-	},
-	{
 		Name: "later-delay-not-recorded", File: plan,
 		Old: `recorded := plan.Deadline.Equal(requeueAt(wl)) &&`,
 		New: `recorded := (plan.Deadline.Equal(requeueAt(wl)) || mutant("later-delay-not-recorded") && !requeueAt(wl).IsZero()) &&`,
@@ -176,17 +170,6 @@ var All = []Mutant{
 		Name: "waiting-in-the-heap", File: queues,
 		Old: `if !waits(wInfo) ||`,
 		New: `if mutant("waiting-in-the-heap") || !waits(wInfo) ||`,
-	},
-	{
-		// A timer, a LimitRange or a late event hands it in.
-		Name: "old-copy-queued", File: queues,
-		Old: `w.ResourceVersion == "" { // not stored`,
-		New: `w.ResourceVersion == "" || mutant("old-copy-queued") { // not stored`,
-	},
-	{
-		Name: "judged-as-another-one", File: queues,
-		Old: `if !features.Enabled(features.ACRequeueAfter) || reason == RequeueReasonPendingPreemption ||`,
-		New: `if mutant("judged-as-another-one") || !features.Enabled(features.ACRequeueAfter) || reason == RequeueReasonPendingPreemption ||`,
 	},
 	{
 		// As the first release did, after its own write.
@@ -234,12 +217,6 @@ func keptDelay(check *kueue.AdmissionCheckState) *int32 {
 	return nil
 }
 
-func lostBackoff(until, evictedAt time.Time) time.Time {
-	if mutant("backoff-of-pods-ready-lost") {
-		return evictedAt.Truncate(time.Second)
-	}
-	return until
-}
 `
 
 // WriteOverlay writes the changed files of the tree, and overlay.json for the
