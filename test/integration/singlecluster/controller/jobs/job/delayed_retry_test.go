@@ -233,8 +233,10 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", delayedRetryLabels,
 			current.Status.AdmissionChecks[0].RequeueAfterSeconds = ptr.To[int32](3)
 			g.Expect(k8sClient.Status().Update(ctx, current)).To(gomega.Succeed())
 		}, util.Timeout, util.ShortInterval).Should(gomega.Succeed())
-		t.expectReleased()
-		t.wl.until("waiting", util.Timeout, func(wl *kueue.Workload) bool { return !isRequeued(wl) && !requeueAtOf(wl).IsZero() })
+		// The time is recorded before the job is seen to have stopped, or after.
+		t.wl.until("released and waiting", util.Timeout, func(wl *kueue.Workload) bool {
+			return isReleased(wl) && !isRequeued(wl) && !requeueAtOf(wl).IsZero()
+		})
 		requeued := t.wl.until("requeued", util.Timeout, isRequeued)
 		gomega.Expect(t.wl.seen[requeued]).To(gomega.BeTemporally(">=", start.Truncate(time.Second).Add(3*time.Second)))
 		t.wl.until("reserved again", util.Timeout, workload.HasQuotaReservation)
