@@ -1,0 +1,5 @@
+module kueue-acrequeueafter/bases/v0.19
+
+go 1.26.0
+
+require sigs.k8s.io/kueue v0.19.2

@@ -1,0 +1,242 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Command bench measures what a delayed retry costs: with the patched Kueue, with
+// the base, and with a later release that has fields of the same names, on the
+// same work.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/procfs"
+
+	"kueue-acrequeueafter/lab/bench/result"
+	"kueue-acrequeueafter/lab/controlplane"
+)
+
+type options struct {
+	binDir, treeDir, versionsDir, out, commit string
+	builds, scenarios                         []string
+	sizes                                     []int
+	rounds                                    int
+	profile, add                              bool
+	settings                                  result.Settings
+}
+
+func main() {
+	os.Exit(run())
+}
+
+func run() int {
+	o, err := parse(os.Args[1:])
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	if err := o.bench(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		return 1
+	}
+	return 0
+}
+
+// order of the scenarios: after Busy nothing waits any more, and Created makes the
+// jobs for Two.
+var order = []string{result.Herd, result.Spread, result.Waiting, result.Busy, result.Created, result.Two}
+
+func parse(args []string) (o options, err error) {
+	var builds, scenarios, sizes string
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.StringVar(&o.binDir, "bin-dir", "../../build/bin", "`directory` of etcd, kube-apiserver and manager")
+	flags.StringVar(&o.treeDir, "tree-dir", "../../build/kueue", "`directory` of the patched tree")
+	flags.StringVar(&o.versionsDir, "versions-dir", "../../build/bench/versions", "`directory` with v0.14.8 and v0.19.2, each with manager and a link to its source")
+	flags.StringVar(&o.out, "out", "../../build/bench", "`directory` for run.json, logs and profiles")
+	flags.StringVar(&o.commit, "commit", "unknown", "of this repository, for the report")
+	flags.StringVar(&builds, "builds", strings.Join([]string{result.GateOn, result.GateOff, result.Base, result.Later}, ","), "which to measure")
+	flags.StringVar(&scenarios, "scenarios", strings.Join(order, ","), "which to run after \"fresh\", in this order; spread and two-checks with the first number of workloads, waiting with the last")
+	flags.StringVar(&sizes, "sizes", "100,1000", "how many workloads, one number after the other")
+	flags.IntVar(&o.rounds, "rounds", 2, "of the herd, with the gate on and the last number of workloads")
+	flags.BoolVar(&o.add, "add", false, "add to the run.json of the same commit, machine and settings")
+	flags.BoolVar(&o.profile, "profile", false, "take CPU profiles of the manager and of the API server at the deadlines")
+	flags.IntVar(&o.settings.QPS, "qps", 300, "requests in a second that a manager may send; twice that at once")
+	flags.IntVar(&o.settings.Workers, "workers", 5, "of the controllers of workloads and jobs")
+	flags.Int64Var(&o.settings.Seed, "seed", 1, "of the order in which checks answer")
+	flags.Usage = func() {
+		fmt.Fprint(flags.Output(), "Measures delayed retries with several builds of Kueue, and writes run.json.\n\nFlags:\n")
+		flags.PrintDefaults()
+	}
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if flags.NArg() > 0 {
+		return o, fmt.Errorf("unknown argument %q; see --help", flags.Arg(0))
+	}
+	if o.builds, err = among("--builds", builds, result.GateOn, result.GateOff, result.Base, result.Later); err != nil {
+		return o, err
+	}
+	if o.scenarios, err = among("--scenarios", scenarios, order...); err != nil {
+		return o, err
+	}
+	for _, size := range strings.Split(sizes, ",") {
+		n, err := strconv.Atoi(size)
+		if err != nil || n < 1 {
+			return o, fmt.Errorf("--sizes: %q is not a number of workloads", size)
+		}
+		o.sizes = append(o.sizes, n)
+	}
+	return o, nil
+}
+
+// among splits a list, and refuses what is not one of the names.
+func among(flag, list string, names ...string) ([]string, error) {
+	values := strings.Split(list, ",")
+	for _, value := range values {
+		if !slices.Contains(names, value) {
+			return nil, fmt.Errorf("%s: %q is none of %s", flag, value, strings.Join(names, ", "))
+		}
+	}
+	return values, nil
+}
+
+// bench measures one build after the other, and keeps what it has after each
+// result.
+func (o options) bench(ctx context.Context) error {
+	if err := os.MkdirAll(o.out, 0o755); err != nil {
+		return err
+	}
+	machine, err := thisMachine()
+	if err != nil {
+		return err
+	}
+	all := &result.Run{Date: time.Now().UTC().Truncate(time.Second), Commit: o.commit, Machine: machine, Settings: o.settings}
+	file, began := filepath.Join(o.out, "run.json"), time.Now()
+	if o.add {
+		before, err := result.Read(file)
+		if err != nil {
+			return err
+		}
+		if before.Commit != all.Commit || before.Machine != all.Machine || before.Settings != all.Settings {
+			return fmt.Errorf("--add: %s is of another commit or machine, or was made with other settings: run without --add", file)
+		}
+		all = before
+	}
+	say := func(format string, args ...any) {
+		fmt.Printf("%5.0f s  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
+	}
+	for _, build := range o.builds {
+		err := o.measure(ctx, build, say, func(r result.Result) error {
+			all.Results = append(all.Results, r)
+			return all.Write(file)
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", build, err)
+		}
+	}
+	say("%s is written", file)
+	return nil
+}
+
+// measure runs the scenarios with one build, on a control plane of its own.
+func (o options) measure(ctx context.Context, build string, say func(string, ...any), done func(result.Result) error) (err error) {
+	plane := controlplane.Options{
+		BinDir: o.binDir, TreeDir: o.treeDir, Out: filepath.Join(o.out, build), Gate: build == result.GateOn,
+		QPS: o.settings.QPS, Workers: o.settings.Workers, LogLevel: 2, Audit: true, Profile: true, Say: say,
+	}
+	version := "v1beta1"
+	if build == result.Base || build == result.Later {
+		dir := filepath.Join(o.versionsDir, build)
+		plane.Plain, plane.Manager, plane.TreeDir = true, filepath.Join(dir, "manager"), filepath.Join(dir, "source")
+	}
+	if build == result.Later {
+		version, plane.Conversion = "v1beta2", true
+	}
+	started, err := controlplane.Start(ctx, plane)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, started.Stop()) }()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-started.Manager.Exited():
+			cancel(started.Died())
+		case <-ctx.Done():
+		}
+	}()
+	delays := build == result.GateOn || build == result.Later
+	w, err := newWorld(ctx, started, version, delays, o.settings.Seed, cancel)
+	if err != nil {
+		return err
+	}
+	if err := w.makeQueue(ctx, other, 100_000); err != nil {
+		return err
+	}
+	if err := w.stop(ctx, other, "None"); err != nil {
+		return err
+	}
+	for i, n := range o.sizes {
+		s := &series{world: w, meter: newMeter(started, plane.Out), build: build, n: n, settings: o.settings, say: say, done: done}
+		if o.profile {
+			s.profiles = o.out
+		}
+		if err := s.run(ctx, o, i == 0, i == len(o.sizes)-1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func thisMachine() (m result.Machine, err error) {
+	fs, err := procfs.NewDefaultFS()
+	if err != nil {
+		return m, err
+	}
+	cpus, err := fs.CPUInfo()
+	if err != nil {
+		return m, err
+	}
+	memory, err := fs.Meminfo()
+	if err != nil {
+		return m, err
+	}
+	kernel, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err != nil {
+		return m, err
+	}
+	return result.Machine{
+		CPU: cpus[0].ModelName, Cores: runtime.NumCPU(), MemoryMiB: int(*memory.MemTotal / 1024),
+		Kernel: strings.TrimSpace(string(kernel)), Go: runtime.Version(),
+	}, nil
+}

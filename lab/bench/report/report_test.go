@@ -1,0 +1,177 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"kueue-acrequeueafter/lab/bench/result"
+)
+
+func calls(verb, resource string, count int) result.Call {
+	return result.Call{Verb: verb, Resource: resource, Count: count}
+}
+
+func distribution(seconds ...float64) *result.Distribution { return result.NewDistribution(seconds) }
+
+// small is a run that reaches some of the figures, and misses others.
+func small() *result.Run {
+	herd := func(build string, round int, times float64) result.Result {
+		return result.Result{
+			Build: build, Scenario: result.Herd, Workloads: 1000, Round: round,
+			Calls: []result.Call{calls("patch", "workloads/status", int(4000*times)),
+				calls("create", "events", 1000), calls("get", "workloads", 3)},
+			Reconciles: map[string]int{"workload": 5000}, CPUSeconds: 10 * times, PeakMemory: 100 << 20, Evictions: 1000,
+			Requeued: distribution(0.1*times, 3*times, 6*times), Reserved: distribution(0.5*times, 5*times, 11*times),
+			Held: distribution(0.1, 2*times), Unrelated: distribution(0.1, times), UnrelatedIdle: distribution(0.1),
+			BareClient: 4,
+		}
+	}
+	apart := result.Result{Build: result.GateOn, Scenario: result.Spread, Workloads: 100, Round: 1,
+		Calls: []result.Call{calls("patch", "workloads/status", 410)}, Requeued: distribution(0.2, 0.6), Held: distribution(0.1), Early: 1}
+	return &result.Run{
+		Date: time.Date(2026, time.February, 6, 10, 0, 0, 0, time.UTC), Commit: "0123456",
+		Machine: result.Machine{CPU: "A processor", Cores: 2, MemoryMiB: 8192, Kernel: "6.1", Go: "go1.26"},
+		Results: []result.Result{
+			{Build: result.GateOn, Scenario: result.Fresh, Workloads: 1000, Round: 1, Reserved: distribution(5, 10)},
+			{Build: result.GateOn, Scenario: result.Created, Workloads: 1000, Round: 1, Reserved: distribution(5, 20)},
+			herd(result.GateOn, 1, 1), herd(result.GateOn, 2, 1.1), herd(result.Later, 1, 2),
+			apart,
+			{Build: result.GateOn, Scenario: result.Waiting, Workloads: 1000, Round: 1, Heap: 3_500_000, HeapPending: 3_000_000},
+			{Build: result.GateOn, Scenario: result.Busy, Workloads: 100, Calls: []result.Call{calls("patch", "workloads/status", 4000)}},
+			{Build: result.Base, Scenario: result.Busy, Workloads: 100, Calls: []result.Call{calls("patch", "workloads/status", 40000)}},
+			{Build: result.Base, Scenario: result.Busy, Workloads: 1000, Calls: []result.Call{calls("patch", "workloads/status", 100000)}},
+		},
+		Throughput: []result.Throughput{
+			{Round: 1, Workloads: 500, Seconds: 40, CPU: 5}, {Gate: true, Round: 1, Workloads: 500, Seconds: 41, CPU: 6.5}, {Round: 2, Workloads: 500, Seconds: 42, CPU: 7},
+		},
+	}
+}
+
+func TestFigures(t *testing.T) {
+	want := []struct {
+		what, reached string
+		yes           bool
+	}{
+		{"writes by Kueue to a Workload", "4.40", false},
+		{"before their deadline", "1 of 2,100", false},
+		{"while workloads wait", "0 and 0 for 1,000 workloads", true},
+		{"deadlines apart", "0.60 s", false},
+		{"bare client", "1.57 (1.50–1.65) times (6.30 s, 4 s)", true},
+		{"fresh ones", "1.16 (1.10–1.21) times (11.6 s, 10 s)", true},
+		{"from their creation", "0.58 (0.55–0.60) times (11.6 s, 20 s)", true},
+		{"the last one free", "0.53 (0.50–0.55) times (2.10 s)", true},
+		{"live heap", "500 bytes", true},
+		{"benchmark of the scheduler", "on 41, off 41 (40–42): +0.0%; CPU of the manager, s: on 6.50, off 6 (5–7)", true},
+	}
+	got := figures(small())
+	if len(got) != len(want) {
+		t.Fatalf("%d figures, want %d: %+v", len(got), len(want), got)
+	}
+	for i, w := range want {
+		if !strings.Contains(got[i].What, w.what) || got[i].Reached != w.reached || got[i].Yes != w.yes {
+			t.Errorf("figure %d is %+v, want %+v", i, got[i], w)
+		}
+	}
+	if got := figures(&result.Run{}); len(got) > 0 {
+		t.Errorf("figures of nothing: %+v", got)
+	}
+}
+
+func TestReport(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	throughput := small().Throughput
+	run := small()
+	run.Throughput = nil
+	for name, r := range map[string]*result.Run{"run.json": run, "throughput.json": {Throughput: throughput}} {
+		if err := r.Write(path(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(path("notes.md"), []byte("Most of it in the API server.\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := report(path("run.json"), path("throughput.json"), path("notes.md"), path("page.md"), path("pictures")); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(path("page.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"| 4.40 | **no** |",
+		"## One deadline for all",
+		"Up to 2 rounds with each build.",
+		"| | ours, gate on | v0.19.2 |\n|---|---:|---:|\n| API writes by Kueue | 4,200 (4,000–4,400) | 8,000 |",
+		"| … `patch workloads/status` | 4,200 (4,000–4,400) | 8,000 |",
+		"| CPU of the manager, s | 10.5 (10–11) | 20 (×1.90) |",
+		"| … max, s | 6.30 (6–6.60) | 12 (×1.90) |",
+		"| | ours, gate on | v0.14.8 |",
+		"(pictures/requeued.svg)",
+		"(pictures/busy.svg)",
+		"| 2 | off | 500 | 42 | 7 |",
+		"## Where the time goes\n\nMost of it in the API server.\n",
+	} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("the page lacks %q:\n%s", want, page)
+		}
+	}
+	for _, not := range []string{"NaN", "Inf", "## Two checks", "<no value>", "\n\n\n"} {
+		if strings.Contains(string(page), not) {
+			t.Errorf("the page has %q:\n%s", not, page)
+		}
+	}
+	for _, name := range []string{"requeued", "reserved", "held", "unrelated", "busy"} {
+		file, err := os.Open(filepath.Join(dir, "pictures", name+".svg"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		for decoder := xml.NewDecoder(file); ; {
+			if _, err := decoder.Token(); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+	}
+}
+
+func TestReportOfNothing(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	if err := report(path("run.json"), "", "", path("page.md"), path("pictures")); err == nil || !strings.Contains(err.Error(), "make bench") {
+		t.Errorf("without a run: %v", err)
+	}
+	if err := (&result.Run{}).Write(path("run.json")); err != nil {
+		t.Fatal(err)
+	}
+	if err := report(path("run.json"), path("no.json"), path("no.md"), path("page.md"), path("pictures")); err != nil {
+		t.Error(err)
+	}
+	if pictures, err := os.ReadDir(path("pictures")); err != nil || len(pictures) > 0 {
+		t.Errorf("pictures of nothing: %v, %v", pictures, err)
+	}
+}

@@ -1,0 +1,178 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Command scheduler runs upstream's benchmark of the scheduler on the patched
+// tree, with the gate off and on in turn.
+package main
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/csv"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"kueue-acrequeueafter/lab/bench/result"
+)
+
+//go:embed generator.yaml
+var generator []byte
+
+func main() {
+	var b benchmark
+	flag.StringVar(&b.binDir, "bin-dir", "", "folder of etcd, kube-apiserver, scheduler-runner, minimalkueue-off and minimalkueue-on")
+	flag.StringVar(&b.treeDir, "tree-dir", "", "folder of the patched tree")
+	flag.StringVar(&b.out, "out", "", "folder for throughput.json, and for what each round leaves")
+	rounds := flag.Int("rounds", 3, "runs with the gate off, and as many with it on")
+	flag.Usage = func() {
+		fmt.Fprint(flag.CommandLine.Output(), "Runs upstream's benchmark of the scheduler with the gate off and on in turn, and writes throughput.json.\n\nUsage: scheduler --bin-dir FOLDER --tree-dir FOLDER --out FOLDER [--rounds N]\n\n")
+		flag.PrintDefaults()
+	}
+	flag.Parse()
+	if b.binDir == "" || b.treeDir == "" || b.out == "" || *rounds < 1 || flag.NArg() > 0 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	if err := b.run(ctx, *rounds); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+type benchmark struct {
+	binDir, treeDir, out string
+}
+
+func (b benchmark) run(ctx context.Context, rounds int) error {
+	run := &result.Run{Date: time.Now().UTC().Truncate(time.Second)}
+	for round := 1; round <= rounds; round++ {
+		// The gate that comes first changes, so that neither gains by its place.
+		for _, gate := range []bool{round%2 == 0, round%2 != 0} {
+			t, err := b.once(ctx, gate, round)
+			if err != nil {
+				return fmt.Errorf("round %d, gate %s: %w", round, onOff(gate), err)
+			}
+			fmt.Printf("round %d, gate %s: %d workloads in %.1f s, CPU %.1f s\n", round, onOff(gate), t.Workloads, t.Seconds, t.CPU)
+			run.Throughput = append(run.Throughput, t)
+		}
+	}
+	file := filepath.Join(b.out, "throughput.json")
+	fmt.Println(file, "is written")
+	return run.Write(file)
+}
+
+func onOff(gate bool) string {
+	if gate {
+		return "on"
+	}
+	return "off"
+}
+
+// once runs the benchmark once.
+func (b benchmark) once(ctx context.Context, gate bool, round int) (result.Throughput, error) {
+	t := result.Throughput{Gate: gate, Round: round}
+	dir := filepath.Join(b.out, fmt.Sprintf("scheduler-%d-%s", round, onOff(gate)))
+	if err := os.RemoveAll(dir); err != nil {
+		return t, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return t, err
+	}
+	config := filepath.Join(dir, "generator.yaml")
+	if err := os.WriteFile(config, generator, 0o644); err != nil {
+		return t, err
+	}
+	log, err := os.Create(filepath.Join(dir, "runner.log"))
+	if err != nil {
+		return t, err
+	}
+	defer log.Close()
+
+	name := "minimalkueue-" + onOff(gate)
+	// As upstream's "make run-performance-scheduler".
+	cmd := exec.CommandContext(ctx, filepath.Join(b.binDir, "scheduler-runner"), "--o", dir,
+		"--crds", filepath.Join(b.treeDir, "config/components/crd/bases"), "--generatorConfig", config,
+		"--minimalKueue", filepath.Join(b.binDir, name), "--withLogs", "--logToFile", "--metricsScrapeInterval", "5s", "--timeout", "5m")
+	cmd.Env = append(os.Environ(), "KUBEBUILDER_ASSETS="+b.binDir)
+	cmd.Stdout, cmd.Stderr = log, log
+	// So that it stops the servers.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = time.Minute
+	if err := cmd.Run(); err != nil {
+		return t, fmt.Errorf("%w (see %s)", err, log.Name())
+	}
+
+	t.Workloads, err = countWorkloads(filepath.Join(dir, "wlStates.csv"))
+	if err != nil {
+		return t, err
+	}
+	stats, err := os.ReadFile(filepath.Join(dir, name+".stats.yaml"))
+	if err != nil {
+		return t, err
+	}
+	t.Seconds, t.CPU, err = readStats(stats)
+	return t, err
+}
+
+// countWorkloads counts the workloads of the runner's list, all of which must
+// have finished.
+func countWorkloads(name string) (int, error) {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return 0, err
+	}
+	lines, err := csv.NewReader(bytes.NewReader(data)).ReadAll()
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(lines) < 2 {
+		return 0, fmt.Errorf("%s: no workloads", name)
+	}
+	const finished = 5 // "ms to finish"
+	for _, line := range lines[1:] {
+		if line[finished] == "0" {
+			return 0, fmt.Errorf("%s: workload %s has not finished", name, line[0])
+		}
+	}
+	return len(lines) - 1, nil
+}
+
+// readStats returns how long minimalkueue ran, and the CPU it took, in seconds.
+func readStats(data []byte) (wall, cpu float64, err error) {
+	var stats struct {
+		WallMs float64 `json:"wallMs"`
+		UserMs float64 `json:"userMs"`
+		SysMs  float64 `json:"sysMs"`
+	}
+	if err := yaml.Unmarshal(data, &stats); err != nil {
+		return 0, 0, err
+	}
+	if stats.WallMs == 0 {
+		return 0, 0, fmt.Errorf("no wallMs in %q", data)
+	}
+	return stats.WallMs / 1000, (stats.UserMs + stats.SysMs) / 1000, nil
+}

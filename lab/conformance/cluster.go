@@ -1,0 +1,60 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package conformance
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+
+	"kueue-acrequeueafter/lab/controlplane"
+)
+
+// Cluster is a control plane with Kueue, the gate ACRequeueAfter on, and
+// nothing else: no Job controller, no nodes.
+type Cluster struct {
+	*controlplane.ControlPlane
+	client client.WithWatch
+}
+
+func newScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(kueue.AddToScheme(scheme))
+	return scheme
+}
+
+// StartCluster starts the control plane and the manager. The error says what is
+// missing, if something is.
+func StartCluster(ctx context.Context, options controlplane.Options) (*Cluster, error) {
+	options.Gate, options.QPS = true, 200
+	plane, err := controlplane.Start(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	plane.Config.QPS, plane.Config.Burst = -1, -1
+	c, err := client.NewWithWatch(plane.Config, client.Options{Scheme: newScheme()})
+	if err != nil {
+		return nil, errors.Join(err, plane.Stop())
+	}
+	return &Cluster{ControlPlane: plane, client: c}, nil
+}

@@ -1,0 +1,314 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package conformance
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"kueue-acrequeueafter/lab/controlplane"
+)
+
+// The flags of TestController.
+var (
+	options = Options{Progress: os.Stdout}
+	files   controlplane.Options
+)
+
+func init() {
+	flag.StringVar(&options.Check, "check", "", "`name` of the AdmissionCheck")
+	flag.StringVar(&options.ControllerName, "controller-name", "", "spec.controllerName of the AdmissionCheck, unless the manifests have it")
+	flag.StringVar(&options.Command, "command", "", "shell `command` that starts the controller; KUBECONFIG is set, and {kubeconfig}, {check} and {namespace} are filled in")
+	flag.StringVar(&options.As, "as", "", "`user` that the controller acts as, for example system:serviceaccount:NAMESPACE:NAME of the manifests; default: an administrator")
+	flag.StringVar(&options.Setup.Manifests, "manifests", "", "`file` to apply before the controller is started")
+	flag.StringVar(&options.Retry.Manifests, "retry-manifest", "", "`file` to apply that makes the controller answer Retry; {now+5s} is filled in")
+	flag.StringVar(&options.Ready.Manifests, "ready-manifest", "", "`file` to apply that makes it answer Ready")
+	flag.StringVar(&options.Retry.Command, "retry", "", "shell `command` that makes it answer Retry")
+	flag.StringVar(&options.Ready.Command, "ready", "", "shell `command` that makes it answer Ready")
+	flag.DurationVar(&options.AnswerWithin, "answer-within", 15*time.Second, "how long an answer may take")
+	flag.DurationVar(&options.LongestDelay, "longest-delay", 30*time.Second, "how long to wait for the end of a delay")
+	flag.DurationVar(&options.Settle, "settle", 500*time.Millisecond, "how long the controller has to notice what a hook changed")
+	flag.StringVar(&files.Out, "out", "../../build/conformance", "`directory` for the logs")
+	flag.StringVar(&files.BinDir, "bin-dir", "../../build/bin", "`directory` of etcd, kube-apiserver and manager")
+	flag.StringVar(&files.TreeDir, "tree-dir", "../../build/kueue", "`directory` of the patched tree, with Kueue's CRDs and webhooks")
+}
+
+var shared struct {
+	sync.Once
+	cluster *Cluster
+	err     error
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// The runs mostly wait.
+	if flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
+		_ = flag.Set("test.parallel", "12")
+	}
+	ctrl.SetLogger(zap.New(zap.WriteTo(os.Stderr)))
+	code := m.Run()
+	if shared.cluster != nil {
+		if err := shared.cluster.Stop(); err != nil {
+			os.Stderr.WriteString(err.Error() + "\n")
+			code = max(code, 1)
+		}
+	}
+	os.Exit(code)
+}
+
+// cluster starts the control plane that all tests share.
+func cluster(t *testing.T) *Cluster {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a control plane")
+	}
+	shared.Do(func() {
+		out, err := filepath.Abs(files.Out)
+		if err != nil {
+			shared.err = err
+			return
+		}
+		files.Out = out
+		shared.cluster, shared.err = StartCluster(context.Background(), files)
+	})
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	return shared.cluster
+}
+
+// TestController tests the controller that the flags name.
+func TestController(t *testing.T) {
+	if options.Command == "" && options.Check == "" {
+		t.Skip("no -command and -check given: see README.md")
+	}
+	if options.Command == "" || options.Check == "" {
+		t.Fatal("-command and -check must both be given: see README.md")
+	}
+	fmt.Println("etcd, kube-apiserver and Kueue's manager start ...")
+	plane := cluster(t)
+	options.Out = filepath.Join(files.Out, options.Check)
+	report, err := Run(t.Context(), plane, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report.Print(os.Stdout)
+	if len(report.Faults()) > 0 {
+		t.Errorf("faults found; what the controller logged, and its requests, is in %s", options.Out)
+	}
+}
+
+// TestBad holds the test against a controller that is good unless a fault is
+// switched on, and wants each fault to be named, and no others.
+func TestBad(t *testing.T) {
+	t.Parallel()
+	plane := cluster(t)
+	bad := filepath.Join(t.TempDir(), "bad")
+	if out, err := exec.Command("go", "build", "-o", bad, "./bad").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	dir := t.TempDir()
+	hook := func(name, answer string) Hook {
+		file := filepath.Join(dir, name)
+		manifest := "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: \"{check}\"\ndata:\n  delay: \"4\"\n  answer: " + answer + "\n"
+		if err := os.WriteFile(file, []byte(manifest), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return Hook{Manifests: file}
+	}
+	retry, ready := hook("retry.yaml", "Retry"), hook("ready.yaml", "Ready")
+
+	cases := map[string]struct {
+		fault string
+		// setup and noHooks leave it to the controller to say what it says.
+		setup       Hook
+		noHooks     bool
+		want        []Rule
+		wantUntried []Rule
+	}{
+		"good": {},
+		"only Ready": {
+			setup: ready, noHooks: true,
+			wantUntried: []Rule{RuleEvicted, RuleTakesBack, RuleFreshTime, RuleRetryCount},
+		},
+		"only Retry": {setup: retry, noHooks: true},
+		"never-active": {
+			fault: "never-active",
+			want:  []Rule{RuleActive},
+			wantUntried: []Rule{
+				RuleAnswers, RuleRefused, RuleQuota, RuleEvicted, RuleTakesBack, RuleFreshTime, RuleRetryCount, RuleOtherChecks,
+				RuleKueueStatus, RuleTriesAgain, RuleStaleAnswer, RuleInactive, RuleRemovedCheck, RuleRestart,
+			},
+		},
+		"invalid": {
+			fault: "invalid",
+			want:  []Rule{RuleAnswers, RuleRefused},
+			wantUntried: []Rule{
+				RuleQuota, RuleEvicted, RuleTakesBack, RuleFreshTime, RuleRetryCount, RuleOtherChecks,
+				RuleKueueStatus, RuleTriesAgain, RuleStaleAnswer, RuleInactive, RuleRemovedCheck, RuleRestart,
+			},
+		},
+		"answers-once":         {fault: "answers-once", want: []Rule{RuleAnswers}, wantUntried: []Rule{RuleFreshTime, RuleRetryCount}},
+		"answers-early":        {fault: "answers-early", want: []Rule{RuleQuota}},
+		"writes-while-evicted": {fault: "writes-while-evicted", want: []Rule{RuleEvicted}, wantUntried: []Rule{RuleFreshTime, RuleRetryCount}},
+		"old-time":             {fault: "old-time", want: []Rule{RuleFreshTime}},
+		"loses-retry-count":    {fault: "loses-retry-count", want: []Rule{RuleRetryCount}},
+		"counts-itself":        {fault: "counts-itself", want: []Rule{RuleRetryCount}},
+		"blind-patch":          {fault: "blind-patch", want: []Rule{RuleOtherChecks, RuleStaleAnswer, RuleRemovedCheck}},
+		"blind-status":         {fault: "blind-status", want: []Rule{RuleOtherChecks, RuleKueueStatus, RuleStaleAnswer, RuleRemovedCheck}},
+		"no-version":           {fault: "no-version", want: []Rule{RuleStaleAnswer, RuleRemovedCheck}},
+		"same-answer":          {fault: "same-answer", want: []Rule{RuleQuota, RuleInactive, RuleRemovedCheck}},
+		"gives-up":             {fault: "gives-up", want: []Rule{RuleAnswers, RuleTriesAgain}},
+		"wakes-the-dead":       {fault: "wakes-the-dead", want: []Rule{RuleInactive}},
+		"creates-entry":        {fault: "creates-entry", want: []Rule{RuleRemovedCheck}},
+		"forgets":              {fault: "forgets", want: []Rule{RuleRestart}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			check := "bad-" + strings.ToLower(strings.ReplaceAll(name, " ", "-"))
+			var text strings.Builder
+			o := Options{
+				Check:          check,
+				ControllerName: "example.com/bad",
+				Command:        "exec " + bad + " -check={check} -namespace={namespace} -fault=" + tc.fault,
+				Setup:          tc.setup,
+				AnswerWithin:   10 * time.Second,
+				LongestDelay:   20 * time.Second,
+				Settle:         10 * time.Millisecond, // it reads the ConfigMap each time
+				Out:            filepath.Join(files.Out, check),
+				Progress:       &text,
+			}
+			if !tc.noHooks {
+				o.Retry, o.Ready = retry, ready
+			}
+			report, err := Run(t.Context(), plane, o)
+			if err != nil {
+				t.Fatalf("%v\n%s", err, text.String())
+			}
+			report.Print(&text)
+			defer func() {
+				if t.Failed() || testing.Verbose() {
+					t.Log("\n" + text.String())
+				}
+			}()
+			if diff := cmp.Diff(tc.want, report.Faults()); diff != "" {
+				t.Errorf("faults (-want,+got):\n%s", diff)
+			}
+			if tc.want == nil && len(report.Findings) > 0 {
+				t.Error("findings about a good controller")
+			}
+			if diff := cmp.Diff(tc.wantUntried, slices.DeleteFunc(rules(), func(rule Rule) bool { return report.Untried[rule] == "" })); diff != "" && !(tc.wantUntried == nil && len(report.Untried) == 0) {
+				t.Errorf("not tried (-want,+got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestExamples wants no faults in our own examples.
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	plane := cluster(t)
+	bin := t.TempDir()
+	build := exec.Command("go", "build", "-o", bin, "./budget", "./capacity", "./health")
+	build.Dir = "../../examples"
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	cases := map[string]struct {
+		flags        string
+		setup        string
+		retry, ready string
+	}{
+		"budget":   {setup: "testdata/budget-payer.yaml", retry: "testdata/budget-retry.yaml", ready: "testdata/budget-ready.yaml"},
+		"capacity": {flags: "--backoff-base=4s --backoff-cap=5s --backoff-jitter=0", retry: "testdata/capacity-retry.yaml", ready: "testdata/capacity-ready.yaml"},
+		// The API server is always too slow, and no hook makes it faster.
+		"health": {flags: "--slow=1ns --delay=1ms --max-delay=4s --every=500ms"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			setup := filepath.Join(t.TempDir(), "setup.yaml")
+			var manifests []byte
+			for _, file := range []string{"../../examples/" + name + "/manifests.yaml", tc.setup} {
+				if file != "" {
+					data, err := os.ReadFile(file)
+					if err != nil {
+						t.Fatal(err)
+					}
+					manifests = append(append(manifests, data...), "\n---\n"...)
+				}
+			}
+			if err := os.WriteFile(setup, manifests, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			var text strings.Builder
+			report, err := Run(t.Context(), plane, Options{
+				Check:        name,
+				Command:      "exec " + filepath.Join(bin, name) + " " + tc.flags,
+				As:           "system:serviceaccount:" + name + ":" + name,
+				Setup:        Hook{Manifests: setup},
+				Retry:        Hook{Manifests: tc.retry},
+				Ready:        Hook{Manifests: tc.ready},
+				AnswerWithin: 10 * time.Second,
+				LongestDelay: 20 * time.Second,
+				Settle:       500 * time.Millisecond,
+				Out:          filepath.Join(files.Out, name),
+				Progress:     &text,
+			})
+			if err != nil {
+				t.Fatalf("%v\n%s", err, text.String())
+			}
+			report.Print(&text)
+			defer func() {
+				if t.Failed() || testing.Verbose() {
+					t.Log("\n" + text.String())
+				}
+			}()
+			if len(report.Findings) > 0 {
+				t.Error("findings about a good controller")
+			}
+			if len(report.Untried) > 0 {
+				t.Error("not everything was tried")
+			}
+		})
+	}
+}
+
+// rules returns all rules in order.
+func rules() []Rule {
+	var all []Rule
+	for _, text := range ruleTexts {
+		all = append(all, text.rule)
+	}
+	return all
+}

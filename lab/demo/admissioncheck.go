@@ -1,0 +1,147 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+
+	"kueue-acrequeueafter/lab/demo/timeline"
+)
+
+// controllerName is the spec.controllerName of the AdmissionCheck of a name.
+func controllerName(check string) string {
+	return "example.com/" + check
+}
+
+// check is the external controller of an admission check. It asks to retry the
+// first job later, once, and lets everything else pass.
+type check struct {
+	client.Client
+	timeline.Ask
+	thinks time.Duration // from the first job's first reservation to the answer
+	why    string
+
+	since    time.Time
+	answered bool
+}
+
+func (c *check) setup(mgr ctrl.Manager) error {
+	c.Client = mgr.GetClient()
+	return ctrl.NewControllerManagedBy(mgr).Named(c.Check).For(&kueue.Workload{}).Complete(c)
+}
+
+func (c *check) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	wl := &kueue.Workload{}
+	if err := c.Get(ctx, req.NamespacedName, wl); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	reserved := meta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadQuotaReserved)
+	if c.answered || len(wl.OwnerReferences) == 0 || wl.OwnerReferences[0].Name != script.Job {
+		if !reserved || !c.isPending(wl) {
+			return ctrl.Result{}, nil
+		}
+		return c.write(ctx, wl, kueue.AdmissionCheckState{State: kueue.CheckStateReady, Message: "nothing in the way"})
+	}
+	if c.since.IsZero() {
+		if !reserved {
+			return ctrl.Result{}, nil
+		}
+		c.since = time.Now()
+	}
+	if left := c.thinks - time.Since(c.since); left > 0 {
+		return ctrl.Result{RequeueAfter: left}, nil
+	}
+	// By now the other check may have had the job evicted: that changes nothing.
+	result, err := c.write(ctx, wl, kueue.AdmissionCheckState{
+		State: kueue.CheckStateRetry, Message: c.why, RequeueAfterSeconds: ptr.To(int32(c.Delay.Seconds())),
+	})
+	c.answered = err == nil && result.IsZero()
+	return result, err
+}
+
+func (c *check) isPending(wl *kueue.Workload) bool {
+	for _, state := range wl.Status.AdmissionChecks {
+		if string(state.Name) == c.Check {
+			return state.State == kueue.CheckStatePending
+		}
+	}
+	return false
+}
+
+// write answers this version of the Workload, and no later one.
+func (c *check) write(ctx context.Context, wl *kueue.Workload, state kueue.AdmissionCheckState) (ctrl.Result, error) {
+	state.Name, state.LastTransitionTime = kueue.AdmissionCheckReference(c.Check), metav1.Now()
+	patch := &kueue.Workload{
+		TypeMeta:   metav1.TypeMeta{APIVersion: kueue.GroupVersion.String(), Kind: "Workload"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: wl.Namespace, Name: wl.Name, ResourceVersion: wl.ResourceVersion},
+		Status:     kueue.WorkloadStatus{AdmissionChecks: []kueue.AdmissionCheckState{state}},
+	}
+	err := c.Status().Patch(ctx, patch, client.Apply, client.FieldOwner(controllerName(c.Check)), client.ForceOwnership)
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil
+	}
+	return ctrl.Result{}, client.IgnoreNotFound(err)
+}
+
+// startControllers starts the controllers that live outside of Kueue: one for
+// each check, one for the Jobs, each with a client of its own.
+func (d *demo) startControllers(ctx context.Context, cancel context.CancelCauseFunc, cfg *rest.Config) (*sync.WaitGroup, error) {
+	first := &check{Ask: script.First, thinks: firstThinks, why: "no room in the zone"}
+	// Its answer is late: by then the job is evicted and waits.
+	second := &check{Ask: script.Second, thinks: firstThinks + secondThinks, why: "the budget is spent for now"}
+	var running sync.WaitGroup
+	for name, setup := range map[string]func(ctrl.Manager) error{
+		script.First.Check:  first.setup,
+		script.Second.Check: second.setup,
+		"jobs":              setupJobs,
+	} {
+		own := rest.CopyConfig(cfg)
+		own.UserAgent = "demo-" + name
+		mgr, err := ctrl.NewManager(own, manager.Options{
+			Scheme:  newScheme(),
+			Metrics: metricsserver.Options{BindAddress: "0"},
+		})
+		if err == nil {
+			err = setup(mgr)
+		}
+		if err != nil {
+			return &running, fmt.Errorf("controller %s: %w", name, err)
+		}
+		running.Add(1)
+		go func() {
+			defer running.Done()
+			if err := mgr.Start(ctx); err != nil {
+				cancel(fmt.Errorf("controller %s: %w", name, err))
+			}
+		}()
+	}
+	return &running, nil
+}

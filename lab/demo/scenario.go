@@ -1,0 +1,200 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/controller/constants"
+
+	"kueue-acrequeueafter/lab/demo/timeline"
+)
+
+const (
+	namespace = "demo"
+	queue     = "queue"
+
+	// How long the answers of the checks about the first job, and the pods, take.
+	firstThinks  = 3 * time.Second
+	secondThinks = 3 * time.Second
+	podsRun      = 4 * time.Second
+
+	// limit is how long it all may take; it needs less than 25 s.
+	limit = 45 * time.Second
+)
+
+// script is what the demo makes happen.
+var script = timeline.Script{
+	Job:    "job-a",
+	Others: []string{"job-b", "job-c"},
+	First:  timeline.Ask{Check: "capacity", Delay: 5 * time.Second},
+	Second: timeline.Ask{Check: "budget", Delay: 12 * time.Second},
+}
+
+func newScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(kueue.AddToScheme(scheme))
+	return scheme
+}
+
+// scenario sets up the queue, creates the Jobs and watches until all is done.
+func (d *demo) scenario(ctx context.Context, cfg *rest.Config) (*timeline.History, error) {
+	c, err := client.NewWithWatch(cfg, client.Options{Scheme: newScheme()})
+	if err != nil {
+		return nil, err
+	}
+	if err := d.createQueue(ctx, c); err != nil {
+		return nil, err
+	}
+
+	fmt.Printf("\n%s\n", d.palette.Bold("Timeline"))
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	observer, err := d.observe(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	created := make(chan error, 1)
+	go func() { created <- createJobs(ctx, c) }()
+	return observer.run(ctx, created)
+}
+
+// createQueue makes a ClusterQueue with both checks and quota for one job.
+func (d *demo) createQueue(ctx context.Context, c client.Client) error {
+	cq := &kueue.ClusterQueue{
+		ObjectMeta: metav1.ObjectMeta{Name: queue},
+		Spec: kueue.ClusterQueueSpec{
+			NamespaceSelector: &metav1.LabelSelector{},
+			AdmissionChecks:   []kueue.AdmissionCheckReference{kueue.AdmissionCheckReference(script.First.Check), kueue.AdmissionCheckReference(script.Second.Check)},
+			ResourceGroups: []kueue.ResourceGroup{{
+				CoveredResources: []corev1.ResourceName{corev1.ResourceCPU},
+				Flavors: []kueue.FlavorQuotas{{
+					Name:      queue,
+					Resources: []kueue.ResourceQuota{{Name: corev1.ResourceCPU, NominalQuota: resource.MustParse("1")}},
+				}},
+			}},
+		},
+	}
+	objects := []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
+		&kueue.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: queue}},
+		admissionCheck(script.First.Check),
+		admissionCheck(script.Second.Check),
+		cq,
+		&kueue.LocalQueue{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: queue},
+			Spec:       kueue.LocalQueueSpec{ClusterQueue: queue},
+		},
+	}
+	for _, obj := range objects {
+		// The manager may need a moment to serve its webhooks.
+		if err := eventually(ctx, fmt.Sprintf("create %T", obj), func() error { return c.Create(ctx, obj) }); err != nil {
+			return err
+		}
+	}
+	if err := eventually(ctx, "see the ClusterQueue active", func() error {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(cq), cq); err != nil {
+			return err
+		}
+		active := meta.FindStatusCondition(cq.Status.Conditions, kueue.ClusterQueueActive)
+		if active == nil || active.Status != metav1.ConditionTrue {
+			return fmt.Errorf("its condition: %+v", active)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	d.say("a ClusterQueue with checks %s and %s is active; its quota fits one job", script.First.Check, script.Second.Check)
+	return nil
+}
+
+func admissionCheck(name string) client.Object {
+	return &kueue.AdmissionCheck{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       kueue.AdmissionCheckSpec{ControllerName: controllerName(name)},
+	}
+}
+
+// createJobs creates the Jobs with a distance that gives them an order.
+func createJobs(ctx context.Context, c client.Client) error {
+	for i, name := range append([]string{script.Job}, script.Others...) {
+		if i > 0 {
+			select {
+			case <-time.After(1100 * time.Millisecond):
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		job := newJob(name)
+		if err := eventually(ctx, "create "+name, func() error { return c.Create(ctx, job) }); err != nil {
+			return err
+		}
+		if !ptr.Deref(job.Spec.Suspend, false) {
+			return errors.New("Kueue's webhook did not suspend " + name)
+		}
+	}
+	return nil
+}
+
+// newJob returns a Job that would start at once, were it not for Kueue.
+func newJob(name string) *batchv1.Job {
+	return &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: name,
+			Labels: map[string]string{constants.QueueLabel: queue},
+		},
+		Spec: batchv1.JobSpec{
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+				RestartPolicy: corev1.RestartPolicyNever,
+				Containers: []corev1.Container{{
+					Name: "main", Image: "example.com/none",
+					Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}},
+				}},
+			}},
+		},
+	}
+}
+
+// eventually tries until it succeeds, and says what it could not do.
+func eventually(ctx context.Context, what string, try func() error) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+		last = try()
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("could not %s: %w", what, errors.Join(last, err))
+	}
+	return nil
+}

@@ -1,0 +1,49 @@
+package pages
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"kueue-acrequeueafter/lab/controlplane"
+)
+
+const (
+	binDir  = "../../../build/bin"
+	treeDir = "../../../build/kueue"
+)
+
+// startControlPlane starts a control plane with the gate on, and returns the path
+// of a kubeconfig. All ends with the test.
+func startControlPlane(t *testing.T) string {
+	t.Helper()
+	for _, tool := range []string{"kubectl", "jq", "promtool"} {
+		if _, err := os.Stat(filepath.Join(binDir, tool)); err != nil {
+			t.Fatalf("%v: run `make docs-tools`", err)
+		}
+	}
+	log.SetLogger(logr.Discard())
+	out := t.TempDir()
+	plane, err := controlplane.Start(t.Context(), controlplane.Options{BinDir: binDir, TreeDir: treeDir, Out: out, Gate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := plane.Stop(); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			content, _ := os.ReadFile(filepath.Join(out, "manager.log"))
+			for line := range strings.Lines(string(content)) {
+				if strings.Contains(line, `"level":"error"`) {
+					t.Logf("the manager's log: %s", line)
+				}
+			}
+		}
+	})
+	return plane.Kubeconfig
+}

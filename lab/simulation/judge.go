@@ -1,0 +1,1018 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package simulation
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	autoscaling "k8s.io/autoscaler/cluster-autoscaler/apis/provisioningrequest/autoscaling.x-k8s.io/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/metrics"
+	"sigs.k8s.io/kueue/pkg/workload"
+
+	"kueue-acrequeueafter/lab/simulation/memapi"
+)
+
+// judge holds every write to the rules of the KEP. It computes deadlines on its
+// own, from the objects alone.
+type judge struct {
+	world *World
+	// unready are the jobs whose pods do not become ready.
+	unready map[string]bool
+
+	mu    sync.Mutex
+	first error
+	// revision of the last change that somebody else than Kueue made to a check.
+	spoken map[string]map[kueue.AdmissionCheckReference]int
+	// known is the newest revision of a workload that a process has seen.
+	known map[string]map[string]int
+	// cached is the same without what it has written itself.
+	cached   map[string]map[string]int
+	cachedAt map[string]map[string]time.Time
+	// asked is what the controller of a check has said last, until Kueue takes
+	// it back.
+	asked map[string]map[kueue.AdmissionCheckReference]asked
+	// excused are the workloads that Kueue left stuck before: told to retry while
+	// the gate was off, with no time to wait for.
+	excused map[string]bool
+	// differs: the one case was there in which the gate off is not as the base.
+	differs bool
+	// deactivated is when a workload was so last.
+	deactivated map[string]time.Time
+	// counts is the number of retries by workload and check.
+	counts map[string]map[kueue.AdmissionCheckReference]int32
+	// podsReadyUntil is the time that an eviction by PodsReadyTimeout has set.
+	podsReadyUntil map[string]time.Time
+	// required are the checks that the ClusterQueue asks for since cqChanged.
+	required  []kueue.AdmissionCheckReference
+	cqChanged time.Time
+	// lastRevision is that of the newest change of a workload.
+	lastRevision int
+	// seenEvents tells how much a schedule went through.
+	seenEvents map[string]int
+	// decided is the time at which the write that comes next was sent, and
+	// decidedOn what its process had seen then.
+	decided   time.Time
+	decidedOn seen
+	// versions are the workloads by name and revision, requests the newest
+	// ProvisioningRequest by workload.
+	versions map[string]map[int]*kueue.Workload
+	requests map[string]lastRequest
+}
+
+// asked is a delay that a controller asked for, and from when.
+type asked struct {
+	delay time.Duration
+	at    time.Time
+}
+
+// lastRequest is what is known of the newest request of a workload.
+type lastRequest struct {
+	attempt int
+
+	failed, revoked, provisioned bool
+	// muddled: with the gate off the base made two, or began anew.
+	muddled bool
+}
+
+// Violation is what breaks a rule.
+type Violation struct {
+	// Rule is the same for all violations of the kind.
+	Rule, Detail string
+}
+
+func (v *Violation) Error() string {
+	return v.Rule + ": " + v.Detail
+}
+
+func newJudge(w *World) *judge {
+	return &judge{
+		world: w, unready: make(map[string]bool),
+		asked:          make(map[string]map[kueue.AdmissionCheckReference]asked),
+		excused:        make(map[string]bool),
+		deactivated:    make(map[string]time.Time),
+		spoken:         make(map[string]map[kueue.AdmissionCheckReference]int),
+		known:          make(map[string]map[string]int),
+		cached:         make(map[string]map[string]int),
+		cachedAt:       make(map[string]map[string]time.Time),
+		counts:         make(map[string]map[kueue.AdmissionCheckReference]int32),
+		podsReadyUntil: make(map[string]time.Time),
+		seenEvents:     make(map[string]int),
+		versions:       make(map[string]map[int]*kueue.Workload),
+		requests:       make(map[string]lastRequest),
+	}
+}
+
+func (j *judge) failure() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.first
+}
+
+// seen are the newest revisions of workloads that a process has seen: at all, and
+// in its cache, which may lag behind what it has written itself.
+type seen struct {
+	known, cached map[string]int
+	// at is the time of what is in the cache.
+	at map[string]time.Time
+}
+
+func (j *judge) seenBy(process string) seen {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return seen{known: maps.Clone(j.known[process]), cached: maps.Clone(j.cached[process]), at: maps.Clone(j.cachedAt[process])}
+}
+
+// decides: the next write of a process was sent at that time, and on that ground.
+func (j *judge) decides(at time.Time, on seen) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.decided, j.decidedOn = at, on
+}
+
+// only and ignored say which rules are judged, to see what else is broken.
+var only, ignored = expression("SIMULATION_ONLY", ""), expression("SIMULATION_IGNORE", "^$")
+
+func expression(variable, otherwise string) *regexp.Regexp {
+	return regexp.MustCompile(cmp.Or(os.Getenv(variable), otherwise))
+}
+
+func (j *judge) fail(rule, format string, args ...any) {
+	if j.first == nil && only.MatchString(rule) && !ignored.MatchString(rule) {
+		j.first = &Violation{Rule: rule, Detail: fmt.Sprintf(format, args...)}
+		j.world.note("!! %v", j.first)
+	}
+}
+
+// listed: the process has seen everything up to the revision.
+func (j *judge) listed(process string, gvr schema.GroupVersionResource, revision int) {
+	if gvr.Resource == "workloads" && strings.HasPrefix(process, "kueue-") {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.known[process] = map[string]int{"": revision}
+		j.cached[process], j.cachedAt[process] = make(map[string]int), make(map[string]time.Time)
+	}
+}
+
+// delivered: the process has seen an event, "KIND resource/name@revision".
+func (j *judge) delivered(process, event string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	_, object, _ := strings.Cut(event, " ")
+	object, revision, _ := strings.Cut(object, "@")
+	resource, name, _ := strings.Cut(object, "/")
+	if resource == "workloads" {
+		n, _ := strconv.Atoi(revision)
+		j.known[process][name], j.cached[process][name] = n, n
+		j.cachedAt[process][name] = time.Now()
+	}
+}
+
+// toWorkload returns the Go type, which must not be changed.
+func toWorkload(u *unstructured.Unstructured) *kueue.Workload {
+	if u == nil {
+		return nil
+	}
+	wl := &kueue.Workload{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, wl); err != nil {
+		panic(err)
+	}
+	return wl
+}
+
+func (j *judge) onWrite(write memapi.Write) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if write.New != nil {
+		if write.New.GetKind() == "ClusterQueue" && (write.Old == nil || write.Old.GetGeneration() != write.New.GetGeneration()) {
+			cq := &kueue.ClusterQueue{}
+			_ = runtime.DefaultUnstructuredConverter.FromUnstructured(write.New.Object, cq)
+			j.required = nil
+			for _, rule := range cq.Spec.AdmissionChecksStrategy.AdmissionChecks {
+				j.required = append(j.required, rule.Name)
+			}
+			j.cqChanged = time.Now()
+		}
+		if write.New.GetKind() == "ProvisioningRequest" {
+			j.request(write)
+		}
+		if write.New.GetKind() != "Workload" {
+			return
+		}
+	} else {
+		if write.Old.GetKind() == "Job" {
+			j.jobDeleted(write)
+		}
+		return
+	}
+	j.lastRevision, _ = strconv.Atoi(write.New.GetResourceVersion())
+	old, wl := toWorkload(write.Old), toWorkload(write.New)
+	if j.versions[wl.Name] == nil {
+		j.versions[wl.Name] = make(map[int]*kueue.Workload)
+	}
+	j.versions[wl.Name][j.lastRevision] = wl
+	ours := strings.HasPrefix(write.Caller, "kueue-")
+	if old == nil {
+		if known := j.known[write.Caller]; known != nil {
+			known[wl.Name] = j.lastRevision
+		}
+		return
+	}
+	if workload.IsActive(old) && !workload.IsActive(wl) {
+		j.deactivated[wl.Name] = time.Now()
+	}
+	if !workload.HasRetryChecks(wl) {
+		delete(j.excused, wl.Name)
+	}
+	if !features.Enabled(features.ACRequeueAfter) && !j.differs && workload.IsActive(wl) && !workload.HasQuotaReservation(wl) && workload.HasRetryChecks(wl) && !requeueAt(wl).IsZero() {
+		j.differs = true
+		j.world.note(differsFromBase)
+	}
+	if !ours {
+		j.spoke(write, old, wl)
+		return
+	}
+	j.world.note("  %s writes %s: %s", write.Caller, wl.Name, difference(old, wl))
+	if write.Subresource == "status" {
+		j.statusWrite(write.Caller, old, wl)
+	}
+	j.known[write.Caller][wl.Name] = j.lastRevision
+}
+
+// request: a new one has a new number, unless the last one has not failed, and
+// belongs to a workload that was seen to hold quota.
+func (j *judge) request(write memapi.Write) {
+	name, number, _ := strings.Cut(write.New.GetName(), "-"+string(provisioningCheck)+"-")
+	attempt, _ := strconv.Atoi(number)
+	last := j.requests[name]
+	if write.Old != nil {
+		conditions, _, _ := unstructured.NestedSlice(write.New.Object, "status", "conditions")
+		for _, condition := range conditions {
+			if c := condition.(map[string]any); attempt == last.attempt && c["status"] == "True" {
+				last.failed = last.failed || c["type"] == autoscaling.Failed
+				last.revoked = last.revoked || c["type"] == autoscaling.CapacityRevoked
+				last.provisioned = last.provisioned || c["type"] == autoscaling.Provisioned
+				j.requests[name] = last
+			}
+		}
+		return
+	}
+	j.seenEvents["requests"]++
+	j.world.note("  %s creates %s", write.Caller, write.New.GetName())
+	misnumbered := attempt != last.attempt+1 && (attempt != last.attempt || last.failed)
+	if misnumbered && !last.muddled && features.Enabled(features.ACRequeueAfter) {
+		j.fail("rule 14", "%s is created after attempt %d, failed: %v", write.New.GetName(), last.attempt, last.failed)
+	}
+	j.requests[name] = lastRequest{attempt: attempt, muddled: last.muddled || misnumbered}
+	wl := j.versions[name][j.decidedOn.cached[name]]
+	// A reconciliation that starts an informer waits for it.
+	if j.decided.Sub(j.decidedOn.at[name]) < 300*time.Millisecond {
+		return
+	}
+	if wl != nil && features.Enabled(features.ACRequeueAfter) && (!workload.HasQuotaReservation(wl) || workload.IsEvicted(wl) || workloadCheck(wl, provisioningCheck).State == kueue.CheckStateRetry) {
+		j.fail("rule 14", "%s is created for a workload that waits: %s", write.New.GetName(), describe(wl))
+	}
+}
+
+// spoke records what somebody else than Kueue said.
+func (j *judge) spoke(write memapi.Write, old, wl *kueue.Workload) {
+	for _, check := range wl.Status.AdmissionChecks {
+		before := workloadCheck(old, check.Name)
+		if before != nil && sameCheck(*before, check) {
+			continue
+		}
+		if j.spoken[wl.Name] == nil {
+			j.spoken[wl.Name] = make(map[kueue.AdmissionCheckReference]int)
+			j.asked[wl.Name] = make(map[kueue.AdmissionCheckReference]asked)
+		}
+		j.spoken[wl.Name][check.Name] = j.lastRevision
+		delete(j.asked[wl.Name], check.Name)
+		if check.State == kueue.CheckStateRetry {
+			j.asked[wl.Name][check.Name] = asked{delay: time.Duration(ptr.Deref(check.RequeueAfterSeconds, 0)) * time.Second, at: check.LastTransitionTime.Time}
+			if !features.Enabled(features.ACRequeueAfter) {
+				j.excuse(wl)
+			}
+		}
+		if owner := ownedByKueue(write.New, check.Name); check.RequeueAfterSeconds != nil && owner != "" && features.Enabled(features.ACRequeueAfter) && !j.world.config.SwitchGate {
+			j.fail("rule 6, a delay is its controller's", "%s owns the delay of check %s of %s: %s", owner, check.Name, wl.Name, checkText(check))
+		}
+	}
+}
+
+// ownedByKueue returns the field manager of Kueue's that would keep the delay when
+// the check's controller does not apply it any more. With the gate off it does.
+func ownedByKueue(wl *unstructured.Unstructured, name kueue.AdmissionCheckReference) string {
+	for _, entry := range wl.GetManagedFields() {
+		if entry.Operation != metav1.ManagedFieldsOperationApply || strings.HasPrefix(entry.Manager, "check-") {
+			continue
+		}
+		var fields map[string]any
+		_ = json.Unmarshal(entry.FieldsV1.Raw, &fields)
+		if _, found, _ := unstructured.NestedMap(fields, "f:status", "f:admissionChecks", fmt.Sprintf(`k:{"name":%q}`, name), "f:requeueAfterSeconds"); found {
+			return entry.Manager
+		}
+	}
+	return ""
+}
+
+// differsFromBase is noted when a workload is to come back, with the gate off, that
+// the base leaves stuck.
+const differsFromBase = "-- from here on the base differs"
+
+// excuse: with the gate off Kueue leaves a workload without quota stuck, as it ever
+// did, if a check asks for a retry and there is no time to wait for.
+func (j *judge) excuse(wl *kueue.Workload) {
+	if workload.HasRetryChecks(wl) && requeueAt(wl).IsZero() && (!workload.HasQuotaReservation(wl) || workload.IsEvicted(wl)) {
+		j.excused[wl.Name] = true
+	}
+}
+
+func (j *judge) isExcused(wl *kueue.Workload) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.excused[wl.Name]
+}
+
+// switched: the gate is switched while no manager runs. What a check has said is
+// left as it is if no manager has seen it with the gate on.
+func (j *judge) switched(on bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	clear(j.excused)
+	if on {
+		return
+	}
+	for _, wl := range j.world.workloads() {
+		j.excuse(wl)
+	}
+}
+
+// answered: no value that the API has stored makes a write of Kueue's invalid.
+func (j *judge) answered(call *memapi.Call, err error) {
+	if apierrors.IsInvalid(err) && features.Enabled(features.ACRequeueAfter) {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.fail("rule 1, no write is refused", "%s %s: %v", call.Caller, call, err)
+	}
+}
+
+// jobDeleted: the time after which Kueue deletes it counts from the deactivation.
+func (j *judge) jobDeleted(write memapi.Write) {
+	if !strings.HasPrefix(write.Caller, "kueue-") || !features.Enabled(features.ACRequeueAfter) {
+		return
+	}
+	j.seenEvents["jobs deleted"]++
+	for name, versions := range j.versions {
+		wl := versions[slices.Max(slices.Collect(maps.Keys(versions)))]
+		if !slices.ContainsFunc(wl.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == write.Old.GetUID() }) {
+			continue
+		}
+		// Times of conditions have no fractions of seconds. One that was activated
+		// meanwhile may be deleted on what was read before, as with the base.
+		if age := time.Since(j.deactivated[name]); age <= retention-time.Second {
+			j.fail("rule 11, retention", "the job of %s is deleted %s after the deactivation: %s", name, age, describe(wl))
+		}
+	}
+}
+
+func sameCheck(a, b kueue.AdmissionCheckState) bool {
+	return a.State == b.State && a.Message == b.Message && a.LastTransitionTime.Equal(&b.LastTransitionTime) &&
+		ptr.Equal(a.RequeueAfterSeconds, b.RequeueAfterSeconds)
+}
+
+// isRequired: the ClusterQueue has asked for the check for long enough that
+// every process knows.
+func (j *judge) isRequired(wl *kueue.Workload, name kueue.AdmissionCheckReference) bool {
+	if !slices.Contains(j.required, name) || !j.cqChanged.Before(time.Now().Add(-2*time.Second)) {
+		return false
+	}
+	if j.world.config.OnFlavors && name == "b" && wl.Status.Admission != nil {
+		for _, flavor := range wl.Status.Admission.PodSetAssignments[0].Flavors {
+			return flavor == "f1"
+		}
+	}
+	return true
+}
+
+// deadline is the time before which the rules forbid to bring the workload back.
+func (j *judge) deadline(wl *kueue.Workload) time.Time {
+	var until, evictedAt time.Time
+	evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
+	if evicted != nil && evicted.Status == metav1.ConditionTrue {
+		evictedAt = evicted.LastTransitionTime.Time
+		if evicted.Reason == kueue.WorkloadEvictedByPodsReadyTimeout {
+			until = j.podsReadyUntil[wl.Name]
+		}
+	}
+	for _, check := range wl.Status.AdmissionChecks {
+		if check.State != kueue.CheckStateRetry || !j.isRequired(wl, check.Name) {
+			continue
+		}
+		said, found := j.asked[wl.Name][check.Name]
+		if !found {
+			said = asked{delay: time.Duration(ptr.Deref(check.RequeueAfterSeconds, 0)) * time.Second, at: check.LastTransitionTime.Time}
+		}
+		if said.delay > 0 {
+			until = later(until, later(said.at, evictedAt).Add(said.delay))
+		}
+	}
+	if whole := until.Truncate(time.Second); whole.Before(until) {
+		until = whole.Add(time.Second)
+	}
+	if latest := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC); until.After(latest) {
+		return latest
+	}
+	return until
+}
+
+func (j *judge) statusWrite(process string, old, wl *kueue.Workload) {
+	if !features.Enabled(features.ACRequeueAfter) {
+		j.statusWriteGateOff(old, wl)
+		return
+	}
+	now := time.Now()
+	if !workload.IsActive(wl) && wl.Status.RequeueState == nil {
+		delete(j.podsReadyUntil, wl.Name)
+	}
+	deactivated := !workload.IsActive(wl) || isDeactivation(wl) || isDeactivation(old)
+
+	if !workload.HasQuotaReservation(old) && workload.HasQuotaReservation(wl) {
+		j.seenEvents["reservations"]++
+		if until := j.deadline(old); now.Before(until) {
+			j.fail("rule 7, never early", "quota is reserved for %s although it has to wait until %s: %s", wl.Name, j.at(until), describe(old))
+		}
+	}
+	evictedNow := !conditionTrue(old, kueue.WorkloadEvicted) && conditionTrue(wl, kueue.WorkloadEvicted)
+	requeued := requeuedAgain(old, wl) && !evictedNow && !deactivated
+	if requeued {
+		j.seenEvents["requeues"]++
+		if until := j.deadline(old); j.decided.Before(until) {
+			j.fail("rule 7, never early", "%s is requeued although it has to wait until %s: %s", wl.Name, j.at(until), describe(old))
+		}
+	}
+	if evictedNow {
+		cond := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
+		j.seenEvents["evictions by "+cond.Reason]++
+		if cond.Reason == kueue.WorkloadEvictedByPodsReadyTimeout && wl.Status.RequeueState != nil && wl.Status.RequeueState.RequeueAt != nil {
+			j.podsReadyUntil[wl.Name] = wl.Status.RequeueState.RequeueAt.Time
+		}
+		if workload.IsAdmitted(old) && !workload.HasQuotaReservation(wl) {
+			j.fail("rule 3", "the quota of %s, whose job may run, is released before the job is stopped: %s", wl.Name, describe(wl))
+		}
+		if cond.Reason == kueue.WorkloadEvictedByAdmissionCheck {
+			j.dated(wl, cond.LastTransitionTime.Time)
+			if until := j.deadline(wl); until.After(cond.LastTransitionTime.Time) && !until.Equal(requeueAt(wl)) {
+				j.fail("rule 3", "%s is evicted with requeueAt %s instead of %s: %s", wl.Name, j.at(requeueAt(wl)), j.at(until), describe(wl))
+			}
+		}
+	}
+	j.requeueCount(old, wl, evictedNow, deactivated)
+	j.generations(old, wl)
+	if takenOut(old, wl) {
+		j.seenEvents["taken out of the queue"]++
+		j.dated(wl, apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime.Time)
+	}
+
+	var taken []kueue.AdmissionCheckReference
+	admitted := !workload.IsAdmitted(old) && workload.IsAdmitted(wl)
+	for _, before := range old.Status.AdmissionChecks {
+		after := workloadCheck(wl, before.Name)
+		seen := j.decidedOn.known[wl.Name]
+		if seen == 0 {
+			seen = j.decidedOn.known[""]
+		}
+		if said := j.spoken[wl.Name][before.Name]; said > seen && (after == nil || !sameCheck(before, *after)) {
+			j.fail("rule 9", "%s changes check %s of %s from %s, said at %d, having seen %d only", process, before.Name, wl.Name, checkText(before), said, seen)
+		}
+		if after == nil {
+			if j.isRequired(wl, before.Name) && j.isRequired(old, before.Name) && (before.State == kueue.CheckStateRetry || j.counts[wl.Name][before.Name] > 0) {
+				j.fail("rule 4", "the entry of %s is gone: %s", wl.Name, checkText(before))
+			}
+			delete(j.counts[wl.Name], before.Name)
+			taken = append(taken, before.Name)
+			continue
+		}
+		if before.State == kueue.CheckStateRetry && after.State != kueue.CheckStateRetry && !deactivated && !requeued && !queueStopped(wl) {
+			j.fail("rule 3", "the Retry of check %s of %s is taken back before the requeue", before.Name, wl.Name)
+		}
+		if before.State == kueue.CheckStateRejected && after.State != kueue.CheckStateRejected && !deactivated && j.isRequired(wl, before.Name) {
+			j.fail("rule 8", "the rejection of %s by check %s is taken back", wl.Name, before.Name)
+		}
+		j.retryCount(wl.Name, before, *after, deactivated, admitted)
+		if before.Name == provisioningCheck && before.State != after.State {
+			retries := ptr.Deref(before.RetryCount, 0)
+			if before.State == kueue.CheckStateReady {
+				retries = 0
+			}
+			if after.State == kueue.CheckStateRejected && retries != provisioningLimit && !j.requests[wl.Name].revoked || after.State == kueue.CheckStateRetry && retries >= provisioningLimit {
+				j.fail("rule 14", "check %s of %s becomes %s after %d retries of %d", before.Name, wl.Name, after.State, retries, provisioningLimit)
+			}
+			if want := min(provisioningBase<<retries, provisioningMax); after.State == kueue.CheckStateRetry && int(ptr.Deref(after.RequeueAfterSeconds, 0)) != want {
+				j.fail("rule 14", "check %s of %s backs off for %d s instead of %d s", before.Name, wl.Name, ptr.Deref(after.RequeueAfterSeconds, 0), want)
+			}
+		}
+		if after.State != kueue.CheckStateRetry {
+			taken = append(taken, before.Name)
+		}
+		if before.State == kueue.CheckStateRetry && after.State == kueue.CheckStatePending && !deactivated {
+			if after.RequeueAfterSeconds != nil {
+				j.fail("rule 6", "check %s of %s keeps its delay after the requeue", before.Name, wl.Name)
+			}
+		}
+	}
+	if requeued && resetFromRetry(old, wl) {
+		for _, check := range wl.Status.AdmissionChecks {
+			if check.State != kueue.CheckStatePending || check.RequeueAfterSeconds != nil || check.LastTransitionTime.After(now) || check.LastTransitionTime.Time.Before(j.deadline(old)) {
+				j.fail("rule 6", "check %s of %s after the requeue: %s", check.Name, wl.Name, checkText(check))
+			}
+		}
+		if !requeueAt(wl).IsZero() {
+			j.fail("rule 6", "%s is requeued and has requeueAt still", wl.Name)
+		}
+	}
+	for _, name := range taken {
+		delete(j.asked[wl.Name], name)
+	}
+}
+
+// generations: a condition that told of a wait, or tells of one now, is of the
+// generation that was looked at.
+func (j *judge) generations(old, wl *kueue.Workload) {
+	seen := j.versions[wl.Name][j.decidedOn.known[wl.Name]]
+	if seen == nil || seen.Generation != wl.Generation {
+		return
+	}
+	for _, cond := range wl.Status.Conditions {
+		before := apimeta.FindStatusCondition(old.Status.Conditions, cond.Type)
+		if before != nil && before.Message != cond.Message && len(times(*before))+len(times(cond)) > 0 && cond.ObservedGeneration != wl.Generation {
+			j.fail("conditions, generation", "%s of %s has the observed generation %d of %d: %s", cond.Type, wl.Name, cond.ObservedGeneration, wl.Generation, cond.Message)
+		}
+	}
+}
+
+// times are those that a condition tells of.
+func times(cond metav1.Condition) []string {
+	switch cond.Type {
+	case kueue.WorkloadEvicted, kueue.WorkloadQuotaReserved, kueue.WorkloadRequeued:
+		return timestamp.FindAllString(cond.Message, -1)
+	}
+	return nil
+}
+
+var timestamp = regexp.MustCompile(`\d{4,}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`)
+
+// statusWriteGateOff: a workload that was left waiting when the gate was switched
+// off is requeued at the time that was recorded.
+func (j *judge) statusWriteGateOff(old, wl *kueue.Workload) {
+	if until := requeueAt(old); resetFromRetry(old, wl) && !workload.HasQuotaReservation(old) && !isDeactivation(wl) && !isDeactivation(old) && j.decided.Before(until) {
+		j.fail("gate off, never early", "%s is requeued although it has to wait until %s: %s", wl.Name, j.at(until), describe(old))
+	}
+	if workload.IsActive(wl) && !isDeactivation(old) && !requeueAt(old).IsZero() && requeueAt(wl).IsZero() && !workload.HasQuotaReservation(old) && workload.HasRetryChecks(wl) {
+		j.fail("gate off, never stuck", "its time is taken from %s, and its checks are left: %s", wl.Name, describe(wl))
+	}
+	for _, check := range old.Status.AdmissionChecks {
+		if after := workloadCheck(wl, check.Name); after == nil || after.State != kueue.CheckStateRetry {
+			delete(j.asked[wl.Name], check.Name)
+		}
+	}
+	counts := make(map[kueue.AdmissionCheckReference]int32)
+	for _, check := range wl.Status.AdmissionChecks {
+		counts[check.Name] = ptr.Deref(check.RetryCount, 0)
+	}
+	j.counts[wl.Name] = counts
+}
+
+// takenOut: a queued workload has to wait for a check.
+func takenOut(old, wl *kueue.Workload) bool {
+	after := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
+	_, byCheck := workload.IsEvictedByAdmissionCheck(wl)
+	return byCheck && requeueAt(old).IsZero() && !requeueAt(wl).IsZero() && !workload.HasQuotaReservation(old) &&
+		after != nil && after.Status == metav1.ConditionFalse
+}
+
+// dated: delays count from the eviction, which must not lie before it happened.
+func (j *judge) dated(wl *kueue.Workload, at time.Time) {
+	asked := slices.ContainsFunc(wl.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
+		return check.State == kueue.CheckStateRetry && ptr.Deref(check.RequeueAfterSeconds, 0) > 0 && j.isRequired(wl, check.Name)
+	})
+	if ahead := at.Sub(j.decided); ahead > time.Second || asked && ahead < 0 {
+		j.fail("rule 1", "the eviction of %s, of %s, is dated %s", wl.Name, j.decided.UTC().Format("4:05.000"), at.UTC().Format("4:05"))
+	}
+}
+
+// retryCount: each retry is counted once, in the write that ends it.
+func (j *judge) retryCount(name string, before, after kueue.AdmissionCheckState, deactivated, admitted bool) {
+	counts := j.counts[name]
+	if counts == nil {
+		counts = make(map[kueue.AdmissionCheckReference]int32)
+		j.counts[name] = counts
+	}
+	want := []int32{counts[before.Name]}
+	switch {
+	case deactivated:
+		want = append(want, 0)
+		if before.State == kueue.CheckStateRetry {
+			// Said when the workload was active again.
+			want = append(want, counts[before.Name]+1)
+		}
+	case before.State == kueue.CheckStateRetry && after.State == kueue.CheckStatePending:
+		want = []int32{counts[before.Name] + 1}
+		j.seenEvents["retries"]++
+	case admitted, before.State == kueue.CheckStateReady && after.State == kueue.CheckStatePending,
+		before.State == kueue.CheckStateReady && after.State == kueue.CheckStateRetry:
+		want = []int32{0}
+	case before.State == kueue.CheckStateReady, after.State == kueue.CheckStateReady:
+		want = append(want, 0)
+	case before.Name == provisioningCheck && j.requests[name].provisioned:
+		// Its check was not ready, as the workload waited.
+		want = append(want, 0)
+	}
+	got := ptr.Deref(after.RetryCount, 0)
+	if j.world.config.SwitchGate && before.Name == provisioningCheck && before.State == after.State && got <= provisioningLimit {
+		// Retries with the gate off are carried over.
+		want = append(want, max(got, counts[before.Name]))
+	}
+	if !slices.Contains(want, got) {
+		j.fail("rule 6 and 10", "check %s of %s has retryCount %d instead of %v (from %s to %s)", before.Name, name, got, want, checkText(before), checkText(after))
+	}
+	counts[before.Name] = got
+}
+
+// requeueCount: only WaitForPodsReady counts there.
+func (j *judge) requeueCount(old, wl *kueue.Workload, evictedNow, deactivated bool) {
+	was, is := requeueStateCount(old), requeueStateCount(wl)
+	if was == is {
+		return
+	}
+	cond := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
+	switch {
+	case deactivated && is == 0:
+	case !j.world.config.PodsReady:
+		j.fail("rule 13", "requeueState.count of %s goes from %d to %d without WaitForPodsReady", wl.Name, was, is)
+	case evictedNow && cond.Reason == kueue.WorkloadEvictedByPodsReadyTimeout && is == was+1:
+	case is == 0 && conditionTrue(wl, kueue.WorkloadPodsReady):
+	default:
+		j.fail("rule 13", "requeueState.count of %s goes from %d to %d: %s", wl.Name, was, is, describe(wl))
+	}
+}
+
+func requeueStateCount(wl *kueue.Workload) int32 {
+	if wl.Status.RequeueState == nil {
+		return 0
+	}
+	return ptr.Deref(wl.Status.RequeueState.Count, 0)
+}
+
+func requeueAt(wl *kueue.Workload) time.Time {
+	if wl.Status.RequeueState == nil || wl.Status.RequeueState.RequeueAt == nil {
+		return time.Time{}
+	}
+	return wl.Status.RequeueState.RequeueAt.Time
+}
+
+func isDeactivation(wl *kueue.Workload) bool {
+	return !workload.IsActive(wl) || workload.IsEvictedByDeactivation(wl) || conditionTrue(wl, kueue.WorkloadDeactivationTarget)
+}
+
+func queueStopped(wl *kueue.Workload) bool {
+	requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
+	return requeued != nil && requeued.Status == metav1.ConditionFalse && strings.HasSuffix(requeued.Reason, "QueueStopped")
+}
+
+func requeuedAgain(old, wl *kueue.Workload) bool {
+	before := apimeta.FindStatusCondition(old.Status.Conditions, kueue.WorkloadRequeued)
+	after := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
+	return after != nil && after.Status == metav1.ConditionTrue && after.Reason == kueue.WorkloadBackoffFinished &&
+		(before == nil || before.Status != metav1.ConditionTrue || resetFromRetry(old, wl))
+}
+
+func resetFromRetry(old, wl *kueue.Workload) bool {
+	for _, before := range old.Status.AdmissionChecks {
+		if after := workloadCheck(wl, before.Name); before.State == kueue.CheckStateRetry && after != nil && after.State == kueue.CheckStatePending {
+			return true
+		}
+	}
+	return false
+}
+
+// quiet checks what has to hold when there is nothing left to do.
+func (j *judge) quiet() error {
+	if !j.world.isLed() {
+		return nil
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	stopped := j.queueIsStopped()
+	now := time.Now()
+	for _, wl := range j.world.workloads() {
+		if workload.IsFinished(wl) {
+			continue
+		}
+		if !features.Enabled(features.ACRequeueAfter) {
+			// Where nothing was left waiting, it is as stuck as it ever was.
+			if at := requeueAt(wl); workload.IsActive(wl) && !stopped && !workload.HasQuotaReservation(wl) && now.Sub(at) > 2*time.Second && !j.excused[wl.Name] &&
+				(workload.HasRetryChecks(wl) || !at.IsZero() && apimeta.IsStatusConditionFalse(wl.Status.Conditions, kueue.WorkloadRequeued)) {
+				j.fail("gate off, never stuck", "requeueAt is over: %s", describe(wl))
+			}
+			continue
+		}
+		j.leftovers(wl)
+		retry, rejected := 0, 0
+		for _, check := range wl.Status.AdmissionChecks {
+			if j.isRequired(wl, check.Name) {
+				switch check.State {
+				case kueue.CheckStateRetry:
+					retry++
+				case kueue.CheckStateRejected:
+					rejected++
+				}
+			}
+		}
+		if !workload.IsActive(wl) {
+			if wl.Status.RequeueState != nil || workload.HasQuotaReservation(wl) {
+				j.fail("rule 11", "something is left on a deactivated workload: %s", describe(wl))
+			}
+			for _, check := range wl.Status.AdmissionChecks {
+				if check.State == kueue.CheckStateRetry || check.RequeueAfterSeconds != nil || ptr.Deref(check.RetryCount, 0) > 0 {
+					j.fail("rule 11", "something is left on a deactivated workload: %s", describe(wl))
+				}
+			}
+			continue
+		}
+		if rejected > 0 {
+			j.fail("rule 8", "rejected, and still active: %s", describe(wl))
+		}
+		if retry > 0 && workload.HasQuotaReservation(wl) {
+			j.fail("rule 3", "a check asks for a retry, and the quota is held: %s", describe(wl))
+		}
+		until := j.deadline(wl)
+		switch {
+		case retry == 0 || stopped:
+		case now.Before(until):
+			requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
+			_, afterTimeout := workload.IsEvictedByPodsReadyTimeout(wl)
+			late := requeueAt(wl).Sub(until)
+			// The backoff of WaitForPodsReady is known to a second only, once it was moved.
+			if late < 0 || late > time.Second || late > 0 && !afterTimeout || requeued == nil || requeued.Status != metav1.ConditionFalse {
+				j.fail("rule 4", "%s should wait until %s: %s", wl.Name, j.at(until), describe(wl))
+			}
+		case now.Sub(until) > 2*time.Second:
+			j.fail("rule 7, never stuck", "%s should have been requeued at %s: %s", wl.Name, j.at(until), describe(wl))
+		}
+		if at := requeueAt(wl); !stopped && !at.IsZero() && now.Sub(at) > 2*time.Second && !workload.HasQuotaReservation(wl) {
+			j.fail("rule 7, never stuck", "requeueAt is over: %s", describe(wl))
+		}
+	}
+	if features.Enabled(features.ACRequeueAfter) {
+		j.progress(stopped)
+		j.numbers()
+	}
+	return j.first
+}
+
+// leftovers: nothing tells of a wait that is over, no check keeps a delay that
+// nobody asks for, and none that is Ready counts.
+func (j *judge) leftovers(wl *kueue.Workload) {
+	until := requeueAt(wl).UTC().Format(time.RFC3339)
+	for _, cond := range wl.Status.Conditions {
+		for _, at := range times(cond) {
+			if at != until {
+				j.fail("conditions, old times", "%s of %s tells of %s, not of %s: %s", cond.Type, wl.Name, at, until, cond.Message)
+			}
+		}
+		if requeueAt(wl).IsZero() && strings.Contains(cond.Message, "waiting until") {
+			j.fail("conditions, old times", "%s of %s tells of a wait that is over: %s", cond.Type, wl.Name, cond.Message)
+		}
+	}
+	for _, check := range wl.Status.AdmissionChecks {
+		if check.State != kueue.CheckStateRetry && ptr.Deref(check.RequeueAfterSeconds, 0) > 0 {
+			j.fail("a delay without Retry", "%s: %s", wl.Name, checkText(check))
+		}
+		if check.State == kueue.CheckStateReady && ptr.Deref(check.RetryCount, 0) > 0 {
+			j.fail("rule 10", "a success is not counted from: %s: %s", wl.Name, checkText(check))
+		}
+	}
+}
+
+// isPending: it is to be in the queue, whether it waits or not.
+func isPending(wl *kueue.Workload) bool {
+	return workload.IsActive(wl) && !workload.IsFinished(wl) && !workload.HasQuotaReservation(wl)
+}
+
+// progress: where there is quota, nobody who could use it is left without.
+func (j *judge) progress(stopped bool) {
+	var held int
+	all := j.world.workloads()
+	for _, wl := range all {
+		if workload.HasQuotaReservation(wl) && !workload.IsFinished(wl) {
+			held++
+		}
+	}
+	if stopped || held >= cpus {
+		return
+	}
+	// All ask for the same: the head of a StrictFIFO fits, too.
+	for _, wl := range all {
+		if isPending(wl) && wl.DeletionTimestamp.IsZero() && !time.Now().Before(requeueAt(wl)) && !workload.HasRetryChecks(wl) && !workload.HasRejectedChecks(wl) &&
+			!apimeta.IsStatusConditionFalse(wl.Status.Conditions, kueue.WorkloadRequeued) && !conditionTrue(wl, kueue.WorkloadDeactivationTarget) {
+			j.fail("rule 7, free quota", "%d of %d are held, and %s has none", held, cpus, describe(wl))
+		}
+	}
+}
+
+// numbers: all counts have every pending workload. Those that wait for
+// WaitForPodsReady alone, which upstream leaves out for a while, may be missing.
+func (j *judge) numbers() {
+	pending, optional, retrying, waiting := make(map[string]bool), 0, 0, 0
+	for _, wl := range j.world.workloads() {
+		if !wl.DeletionTimestamp.IsZero() {
+			return
+		}
+		if !isPending(wl) {
+			continue
+		}
+		_, timeout := workload.IsEvictedByPodsReadyTimeout(wl)
+		pending[wl.Name] = timeout && !requeueAt(wl).IsZero() && !workload.HasRetryChecks(wl)
+		if pending[wl.Name] {
+			optional++
+		}
+		if time.Now().Before(requeueAt(wl)) {
+			waiting++
+			if workload.HasRetryChecks(wl) {
+				retrying++
+			}
+		}
+	}
+	lq, cq := &kueue.LocalQueue{}, &kueue.ClusterQueue{}
+	for key, obj := range map[client.ObjectKey]client.Object{{Namespace: namespace, Name: localQueue}: lq, {Name: clusterQueue}: cq} {
+		if err := j.world.admin.Get(context.Background(), key, obj); err != nil {
+			return
+		}
+	}
+	count := func(what string, n, least, most int) {
+		if n < least || n > most {
+			j.fail("counts", "%s: %d, not from %d to %d: %s", what, n, least, most, slices.Sorted(maps.Keys(pending)))
+		}
+	}
+	all := len(pending)
+	for _, p := range j.world.procs {
+		queued := make(map[string]bool)
+		for _, info := range p.queues.PendingWorkloadsInfo(clusterQueue) {
+			if _, found := pending[info.Obj.Name]; !found || queued[info.Obj.Name] {
+				j.fail("counts", "%s has %s twice or without need in its queue", p.name, describe(info.Obj))
+			}
+			queued[info.Obj.Name] = true
+		}
+		for name, isOptional := range pending {
+			if !queued[name] && !isOptional {
+				j.fail("counts", "%s does not have %s in its queue", p.name, name)
+			}
+		}
+		n, _ := p.queues.Pending(cq)
+		count("pending in the ClusterQueue of "+p.name, n, all-optional, all)
+		m, _ := p.queues.PendingWorkloads(lq)
+		count("pending in the LocalQueue of "+p.name, int(m), all-optional, all)
+	}
+	count("status of the ClusterQueue", int(cq.Status.PendingWorkloads), all-optional, all)
+	count("status of the LocalQueue", int(lq.Status.PendingWorkloads), all-optional, all)
+	if n, found := gauge("kueue_admission_check_retry_waiting_workloads"); found {
+		count("waiting gauge", n, retrying, waiting)
+	}
+	if n, found := gauge("kueue_pending_workloads"); found && len(j.world.procs) == 1 {
+		count("pending gauge", n, all-optional, all)
+	}
+}
+
+func init() {
+	metrics.Register()
+}
+
+// gauge returns the sum of a metric of the ClusterQueue.
+func gauge(name string) (int, bool) {
+	families, err := ctrlmetrics.Registry.Gather()
+	if err != nil {
+		panic(err)
+	}
+	for _, family := range families {
+		if family.GetName() != name {
+			continue
+		}
+		sum := 0.0
+		for _, metric := range family.Metric {
+			sum += metric.GetGauge().GetValue()
+		}
+		return int(sum), true
+	}
+	return 0, false
+}
+
+func (j *judge) queueIsStopped() bool {
+	cq := &kueue.ClusterQueue{}
+	if err := j.world.admin.Get(context.Background(), client.ObjectKey{Name: clusterQueue}, cq); err != nil {
+		return true
+	}
+	lq := &kueue.LocalQueue{}
+	if err := j.world.admin.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: localQueue}, lq); err != nil {
+		return true
+	}
+	return ptr.Deref(cq.Spec.StopPolicy, kueue.None) != kueue.None
+}
+
+func (j *judge) at(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return fmt.Sprintf("%.0fs", t.Sub(j.world.start).Seconds())
+}
+
+// hideNewFields: for traces that are compared with upstream's, which has no such
+// fields.
+var hideNewFields bool
+
+func checkText(check kueue.AdmissionCheckState) string {
+	text := fmt.Sprintf("%s=%s", check.Name, check.State)
+	if check.RequeueAfterSeconds != nil && !hideNewFields {
+		text += fmt.Sprintf(" after %d s", *check.RequeueAfterSeconds)
+	}
+	if check.RetryCount != nil && !hideNewFields {
+		text += fmt.Sprintf(" count %d", *check.RetryCount)
+	}
+	return text + " since " + check.LastTransitionTime.UTC().Format("4:05")
+}
+
+// parts are what tells one state of a workload from another.
+func parts(wl *kueue.Workload) []string {
+	var result []string
+	if !workload.IsActive(wl) {
+		result = append(result, "inactive")
+	}
+	for _, cond := range wl.Status.Conditions {
+		result = append(result, fmt.Sprintf("%s=%s(%s %s)", cond.Type, cond.Status, cond.Reason, cond.LastTransitionTime.UTC().Format("4:05")))
+	}
+	for _, check := range wl.Status.AdmissionChecks {
+		result = append(result, checkText(check))
+	}
+	if at := requeueAt(wl); !at.IsZero() {
+		result = append(result, "requeueAt "+at.UTC().Format("4:05"))
+	}
+	if count := requeueStateCount(wl); count > 0 {
+		result = append(result, fmt.Sprintf("requeueState.count %d", count))
+	}
+	return result
+}
+
+func describe(wl *kueue.Workload) string {
+	return wl.Name + " " + strings.Join(parts(wl), ", ")
+}
+
+func difference(old, wl *kueue.Workload) string {
+	before, after := parts(old), parts(wl)
+	var result []string
+	for _, part := range after {
+		if !slices.Contains(before, part) {
+			result = append(result, "+"+part)
+		}
+	}
+	for _, part := range before {
+		if !slices.Contains(after, part) {
+			result = append(result, "-"+part)
+		}
+	}
+	return strings.Join(result, " ")
+}

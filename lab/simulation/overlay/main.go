@@ -1,0 +1,93 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Command overlay writes changes of the tree for "go test -overlay": the mutants,
+// or the baseline, in which the patched files are as upstream has them.
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"kueue-acrequeueafter/lab/simulation/mutants"
+)
+
+func main() {
+	verbs := map[string]func(tree, dir string) error{"mutants": mutants.WriteOverlay, "baseline": writeBaseline}
+	if len(os.Args) != 4 || verbs[os.Args[1]] == nil {
+		fmt.Fprintln(os.Stderr, "usage: overlay mutants|baseline TREE DIR")
+		os.Exit(2)
+	}
+	if err := verbs[os.Args[1]](os.Args[2], os.Args[3]); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+// writeBaseline writes the patched files as upstream has them. The new fields and
+// the gate stay.
+func writeBaseline(tree, dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	// The tag is set by tools/patchset.
+	files, err := git(tree, "diff", "--name-only", "--diff-filter=M", "base", "HEAD", "--", "pkg", ":!pkg/features", ":!*_test.go")
+	if err != nil {
+		return err
+	}
+	replace := make(map[string]string)
+	for _, file := range strings.Fields(files) {
+		source, err := git(tree, "show", "base:"+file)
+		if err != nil {
+			return err
+		}
+		from, err := filepath.Abs(filepath.Join(tree, file))
+		if err != nil {
+			return err
+		}
+		to, err := filepath.Abs(filepath.Join(dir, strings.ReplaceAll(file, "/", "_")))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(to, []byte(source), 0o644); err != nil {
+			return err
+		}
+		replace[from] = to
+	}
+	if len(replace) == 0 {
+		return fmt.Errorf("nothing in %s differs from the tag base: run make tree", tree)
+	}
+	data, err := json.MarshalIndent(map[string]any{"Replace": replace}, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "overlay.json"), data, 0o644)
+}
+
+func git(tree string, args ...string) (string, error) {
+	cmd := exec.Command("git", args...)
+	cmd.Dir = tree
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("git %s: %w", strings.Join(args, " "), err)
+	}
+	return string(out), nil
+}

@@ -1,0 +1,540 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+//go:debug randseednop=0
+package simulation
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"sigs.k8s.io/kueue/pkg/features"
+
+	"kueue-acrequeueafter/lab/simulation/mutants"
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if testing.Short() {
+		fmt.Println("left out, because it takes minutes: make test-simulation")
+		return
+	}
+	// On one thread at a time a schedule runs the same way each time.
+	threads := 1
+	if n, err := strconv.Atoi(os.Getenv("SIMULATION_THREADS")); err == nil {
+		threads = n // 0: as many as there are cores
+	}
+	runtime.GOMAXPROCS(threads)
+	debug.SetGCPercent(400)
+	os.Exit(m.Run())
+}
+
+// weights says how often a step is of a kind. The first is what steps that do
+// not matter shrink to.
+var weights = map[Op]int{
+	OpNothing: 1, OpAdvance: 16, OpSettle: 8, OpSleep: 8, OpRead: 2, OpRetry: 12, OpAnswer: 5, OpReady: 7, OpJob: 2,
+	OpActive: 2, OpStop: 1, OpChecks: 1, OpCrash: 2, OpLose: 2, OpBreak: 1, OpQueue: 3, OpPods: 2, OpFinish: 1, OpProvision: 6, OpLimits: 2, OpBusy: 2,
+}
+
+var schedules = generator(weights)
+
+func generator(weights map[Op]int) *rapid.Generator[Schedule] {
+	var table []Op
+	for op := range ops {
+		table = append(table, slices.Repeat([]Op{op}, weights[op])...)
+	}
+	number := rapid.IntRange(0, 255)
+	step := rapid.Custom(func(t *rapid.T) Step {
+		return Step{Op: rapid.SampledFrom(table).Draw(t, "op"), A: number.Draw(t, "a"), B: number.Draw(t, "b"), C: number.Draw(t, "c")}
+	})
+	return rapid.Custom(func(t *rapid.T) Schedule {
+		return Schedule{
+			Config: Config{
+				Replicas:     rapid.SampledFrom([]int{1, 1, 1, 2}).Draw(t, "replicas"),
+				PodsReady:    rapid.Bool().Draw(t, "podsReady"),
+				OnFlavors:    rapid.Bool().Draw(t, "onFlavors"),
+				Strict:       rapid.Bool().Draw(t, "strict"),
+				Provisioning: rapid.SampledFrom([]bool{false, false, true}).Draw(t, "provisioning"),
+				SwitchGate:   weights[OpGate] > 0,
+				EndsOff:      weights[OpGate] > 0 && rapid.Bool().Draw(t, "endsOff"),
+				Late:         rapid.Bool().Draw(t, "late"),
+				Slow:         rapid.Bool().Draw(t, "slow"),
+				Retention:    rapid.Bool().Draw(t, "retention"),
+			},
+			Steps: rapid.SliceOfN(step, 15, 40).Draw(t, "steps"),
+		}
+	})
+}
+
+// with returns the weights with one changed.
+func with(op Op, weight int) map[Op]int {
+	changed := maps.Clone(weights)
+	changed[op] = weight
+	return changed
+}
+
+// tally sums up what schedules went through.
+type tally struct {
+	schedules, steps int
+	events           map[string]int
+}
+
+func (c *tally) add(r Result) {
+	if c.events == nil {
+		c.events = make(map[string]int)
+	}
+	c.schedules++
+	c.steps += r.Steps
+	for name, n := range r.Events {
+		c.events[name] += n
+	}
+}
+
+func (c *tally) String() string {
+	text := []string{fmt.Sprintf("%d schedules, %d steps", c.schedules, c.steps)}
+	for _, name := range slices.Sorted(maps.Keys(c.events)) {
+		text = append(text, fmt.Sprintf("%d %s", c.events[name], name))
+	}
+	return strings.Join(text, ", ")
+}
+
+// handmade is a schedule that random ones seldom come to.
+type handmade struct {
+	name string
+	Schedule
+}
+
+var corpus = []handmade{
+	{
+		// A backoff of WaitForPodsReady, while the LocalQueue is created again.
+		name: "backoff and a new LocalQueue",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1, PodsReady: true},
+			Steps:  []Step{{Op: OpReady}, {Op: OpReady, A: 1}, {Op: OpSettle}, {Op: OpSleep, A: 4}, {Op: OpSleep, A: 5}, {Op: OpSettle}, {Op: OpQueue, A: 3}, {Op: OpSettle}},
+		},
+	},
+	{
+		// A check is asked for again when the manager has just started.
+		name: "check asked for again",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1, Provisioning: true, SwitchGate: true},
+			Steps:  []Step{{Op: OpChecks, A: 3}, {Op: OpReady, A: 1}, {Op: OpSettle}, {Op: OpJob}, {Op: OpAdvance, A: 7}},
+		},
+	},
+	{
+		// As many failed requests as there are, and one more.
+		name: "failed requests",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1, Provisioning: true},
+			Steps:  slices.Repeat([]Step{{Op: OpProvision, A: 0}, {Op: OpProvision, A: 1}, {Op: OpProvision, A: 2}, {Op: OpSettle}, {Op: OpSleep, A: 6}, {Op: OpSleep, A: 6}, {Op: OpSettle}}, 3),
+		},
+	},
+	{
+		// In the queue behind others when the backoff ends that it had before.
+		name: "activated again during a backoff",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1, PodsReady: true},
+			Steps: []Step{{Op: OpChecks, A: 4}, {Op: OpSettle}, {Op: OpSleep, A: 6}, {Op: OpSettle}, {Op: OpJob}, {Op: OpJob}, {Op: OpSettle}, {Op: OpActive, B: 15}, {Op: OpSettle},
+				{Op: OpSleep, A: 7}, {Op: OpSettle}, {Op: OpFinish, A: 3}, {Op: OpFinish, A: 4}, {Op: OpSettle}},
+		},
+	},
+	{
+		// The same, and the events of a LimitRange in between.
+		name: "limits change during a backoff",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1, PodsReady: true, Late: true},
+			Steps: []Step{{Op: OpChecks, A: 4}, {Op: OpSettle}, {Op: OpSleep, A: 6}, {Op: OpSettle}, {Op: OpJob}, {Op: OpJob}, {Op: OpSettle}, {Op: OpLimits}, {Op: OpActive, B: 15}, {Op: OpSettle},
+				{Op: OpSleep, A: 4}, {Op: OpLimits}, {Op: OpSleep, A: 7}, {Op: OpSettle}, {Op: OpFinish, A: 3}, {Op: OpFinish, A: 4}, {Op: OpSettle}},
+		},
+	},
+	{
+		// A check asks for less than the backoff, so that nothing has to be written.
+		name: "gate off during a longer backoff",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1, PodsReady: true, SwitchGate: true, EndsOff: true},
+			Steps: []Step{{Op: OpReady}, {Op: OpReady, A: 1}, {Op: OpSettle}, {Op: OpSleep, A: 6}, {Op: OpSettle}, {Op: OpRetry, B: 128}, {Op: OpAdvance, A: 7}, {Op: OpGate}, {Op: OpSettle},
+				{Op: OpSleep, A: 7}, {Op: OpSettle}},
+		},
+	},
+	{
+		// A check speaks while the job of a preempted workload stops.
+		name: "gate off while a job stops",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1, SwitchGate: true, EndsOff: true},
+			Steps:  []Step{{Op: OpJob, A: 1}, {Op: OpAdvance, A: 1, B: 242}, {Op: OpAdvance, A: 4, B: 38}, {Op: OpRetry, A: 1, C: 3}, {Op: OpAdvance, A: 3, B: 62}, {Op: OpAdvance, A: 2, B: 36}, {Op: OpGate}},
+		},
+	},
+	{
+		name: "gate off before the eviction",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1, SwitchGate: true, EndsOff: true},
+			Steps:  []Step{{Op: OpRetry, C: 5}, {Op: OpGate}, {Op: OpSettle}, {Op: OpRetry, A: 2, C: 5}, {Op: OpSettle}},
+		},
+	},
+	{
+		name: "gate off while workloads wait",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1, SwitchGate: true, EndsOff: true},
+			Steps:  []Step{{Op: OpRetry, C: 4}, {Op: OpRetry, A: 2, C: 5}, {Op: OpSettle}, {Op: OpGate}, {Op: OpSettle}, {Op: OpRetry, A: 1, B: 128, C: 6}, {Op: OpSettle}},
+		},
+	},
+	{
+		// The scheduler has an older copy than the cache, and the cache than the queue.
+		name: "requeued while the scheduler tries",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1, Late: true},
+			Steps: []Step{{Op: OpJob}, {Op: OpSettle}, {Op: OpRetry, C: 6}, {Op: OpSettle}, {Op: OpFinish, A: 3}, {Op: OpAdvance, B: 110}, {Op: OpAdvance, A: 1, B: 161}, {Op: OpAdvance, A: 1, B: 154},
+				{Op: OpRetry, C: 6}, {Op: OpAdvance, A: 1, B: 222}, {Op: OpSettle}},
+		},
+	},
+	{
+		// The event of a write comes before its answer.
+		name: "told to wait in the queue",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1, Slow: true},
+			Steps:  []Step{{Op: OpJob}, {Op: OpRetry, C: 6}, {Op: OpSettle}, {Op: OpRetry, A: 1, C: 5}, {Op: OpSettle}},
+		},
+	},
+	{
+		name: "rejected while it waits",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1, Retention: true},
+			Steps:  []Step{{Op: OpRetry, C: 5}, {Op: OpSettle}, {Op: OpSleep, A: 7}, {Op: OpAnswer, C: 2}, {Op: OpSettle}, {Op: OpSleep, A: 7}, {Op: OpSettle}},
+		},
+	},
+	{
+		name: "a success, and no write of Kueue",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1},
+			Steps:  []Step{{Op: OpRetry, C: 2}, {Op: OpSettle}, {Op: OpSleep, A: 5}, {Op: OpSettle}, {Op: OpAnswer}, {Op: OpSettle}, {Op: OpRetry, C: 2}, {Op: OpSettle}},
+		},
+	},
+	{
+		// A request succeeds in its second attempt, and its booking expires.
+		name: "a booking expires",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1, Provisioning: true},
+			Steps: []Step{{Op: OpProvision}, {Op: OpSettle}, {Op: OpSleep, A: 6}, {Op: OpSettle}, {Op: OpProvision, B: 1}, {Op: OpAdvance, A: 7}, {Op: OpProvision, B: 2}, {Op: OpSettle},
+				{Op: OpSleep, A: 6}, {Op: OpSettle}},
+		},
+	},
+	{
+		name: "the last time that there is",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1},
+			Steps:  []Step{{Op: OpRetry, C: 26 * 8}, {Op: OpSettle}, {Op: OpAnswer, C: 1}, {Op: OpSettle}},
+		},
+	},
+	{
+		name: "a time after the last",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1},
+			Steps:  []Step{{Op: OpRetry, C: 27 * 8}, {Op: OpSettle}, {Op: OpAnswer, C: 1}, {Op: OpSettle}},
+		},
+	},
+	{
+		name: "the first time that there is",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1},
+			Steps:  []Step{{Op: OpRetry, C: 5}, {Op: OpSettle}, {Op: OpAnswer, A: 1, C: 25*8 + 1}, {Op: OpActive}, {Op: OpSettle}},
+		},
+	},
+	{
+		name: "a fraction of a second",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1},
+			Steps:  []Step{{Op: OpRetry, C: 21*8 + 3}, {Op: OpSettle}, {Op: OpSleep, A: 7}, {Op: OpSettle}},
+		},
+	},
+	{
+		name: "no delay from a clock that is ahead",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1},
+			Steps:  []Step{{Op: OpRetry, C: 23*8 + 1}, {Op: OpSettle}, {Op: OpSleep, A: 6}, {Op: OpSettle}},
+		},
+	},
+	{
+		// What is deactivated while it waits has nothing left, texts included.
+		name: "deactivated while it waits",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1},
+			Steps:  []Step{{Op: OpRetry, C: 5}, {Op: OpSettle}, {Op: OpActive}, {Op: OpSettle}, {Op: OpActive}, {Op: OpSettle}},
+		},
+	},
+	{
+		// Requeued without free quota, and withdrawn.
+		name: "a wait that is over",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1},
+			Steps:  []Step{{Op: OpJob}, {Op: OpJob}, {Op: OpRetry, C: 2}, {Op: OpRetry, A: 2, C: 5}, {Op: OpSettle}, {Op: OpSleep, A: 5}, {Op: OpSettle}, {Op: OpAnswer, A: 2, C: 1}, {Op: OpSettle}},
+		},
+	},
+	{
+		// More jobs than quota, and a check that knows nothing but Retry.
+		name: "a busy check",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1, Late: true, Slow: true},
+			Steps:  append([]Step{{Op: OpJob}, {Op: OpJob}, {Op: OpJob}, {Op: OpSettle}}, slices.Repeat([]Step{{Op: OpBusy, A: 15}, {Op: OpSettle}, {Op: OpBusy, A: 15, B: 1}, {Op: OpSettle}}, 4)...),
+		},
+	},
+}
+
+func runCorpus(t *testing.T) {
+	for _, h := range corpus {
+		t.Run(h.name, func(t *testing.T) {
+			if result := Run(t, h.Schedule); result.Err != nil {
+				t.Errorf("%s\n%s", h.Schedule, result)
+			}
+		})
+	}
+}
+
+// example returns one of the corpus, and after them a random one.
+func example(seed int) Schedule {
+	if seed < len(corpus) {
+		return corpus[seed].Schedule
+	}
+	return schedules.Example(seed)
+}
+
+func check(t *testing.T, schedules *rapid.Generator[Schedule], total *tally) func(*rapid.T) {
+	return func(rt *rapid.T) {
+		schedule := schedules.Draw(rt, "schedule")
+		result := Run(t, schedule)
+		total.add(result)
+		if result.Err != nil {
+			if runtime.GOMAXPROCS(0) > 1 {
+				// It may not fail again, and rapid would have nothing to show.
+				t.Logf("%s\n%s", schedule, result)
+			}
+			rt.Logf("%s\n%s", schedule, result)
+			rt.Fatal(result.Kind())
+		}
+	}
+}
+
+// TestSimulation holds the rules on random schedules, as many as -rapid.checks
+// says. A failure prints its seed, and a trace of the shortest schedule found.
+func TestSimulation(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	for _, way := range []string{"apply", "merge patch"} {
+		t.Run(way, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, way == "merge patch")
+			total := &tally{}
+			if runCorpus(t); t.Failed() {
+				return
+			}
+			rapid.Check(t, check(t, schedules, total))
+			t.Log(total)
+		})
+	}
+}
+
+// TestGateSwitched switches the gate while workloads wait.
+func TestGateSwitched(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	total := &tally{}
+	rapid.Check(t, func(rt *rapid.T) {
+		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+		check(t, generator(with(OpGate, 4)), total)(rt)
+	})
+	t.Log(total)
+}
+
+// TestSurvey tells which rules are broken, and by which schedules first, for work
+// on code that breaks several. SIMULATION_IGNORE leaves rules out; one schedule
+// alone, SURVEY_FROM=seed, shows its trace.
+func TestSurvey(t *testing.T) {
+	limit, err := strconv.Atoi(os.Getenv("SURVEY_SCHEDULES"))
+	if err != nil {
+		t.Skip("SURVEY_SCHEDULES=n runs it")
+	}
+	broken := make(map[string][]string)
+	first, _ := strconv.Atoi(os.Getenv("SURVEY_FROM"))
+	for seed := first; seed < first+limit; seed++ {
+		mergePatch, switched := seed%2 == 1, seed%4 > 1
+		features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, mergePatch)
+		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+		schedule := schedules.Example(seed)
+		if switched {
+			schedule = generator(with(OpGate, 4)).Example(seed)
+		}
+		result := Run(t, schedule)
+		if result.Err == nil {
+			continue
+		}
+		if len(broken[result.Kind()]) == 0 {
+			fmt.Printf("%s, seed %d, merge patch %v, %s:\n    %v\n", time.Now().Format(time.TimeOnly), seed, mergePatch, schedule, result.Err)
+		}
+		if limit == 1 {
+			fmt.Println(result)
+		}
+		broken[result.Kind()] = append(broken[result.Kind()], strconv.Itoa(seed))
+	}
+	for _, rule := range slices.Sorted(maps.Keys(broken)) {
+		fmt.Printf("%s: %d of %d schedules: %s\n", rule, len(broken[rule]), limit, strings.Join(broken[rule], " "))
+	}
+}
+
+// TestSoak runs TestSimulation for SOAK_MINUTES.
+func TestSoak(t *testing.T) {
+	minutes, err := strconv.ParseFloat(os.Getenv("SOAK_MINUTES"), 64)
+	if err != nil {
+		t.Skip("make soak SOAK_MINUTES=n runs it")
+	}
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	total := &tally{}
+	for end := time.Now().Add(time.Duration(minutes * float64(time.Minute))); time.Now().Before(end) && !t.Failed(); {
+		for _, mergePatch := range []bool{false, true} {
+			features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, mergePatch)
+			rapid.Check(t, check(t, schedules, total))
+		}
+		fmt.Println(time.Now().Format(time.TimeOnly), total)
+	}
+}
+
+// TestGateOff compares the traces with the gate off with those of upstream's
+// code. It runs twice: built from the baseline it writes the traces to the file
+// that BASELINE_TRACES names, and then it reads them.
+func TestGateOff(t *testing.T) {
+	file := os.Getenv("BASELINE_TRACES")
+	if file == "" {
+		t.Skip("needs upstream's traces: make test-simulation")
+	}
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, false)
+	hideNewFields = true
+	t.Cleanup(func() { hideNewFields = false })
+	// A rare way is not to be all that was seen of one of the two.
+	const n, upstreamRuns, runs = 60, 6, 20
+	// After a restart the informers tell of what exists in random order.
+	schedules := generator(with(OpCrash, 0))
+	data, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) {
+		traces := make([][]string, n)
+		for seed := range traces {
+			for range upstreamRuns {
+				trace := comparable(Run(t, schedules.Example(seed)))
+				if !slices.Contains(traces[seed], trace) {
+					traces[seed] = append(traces[seed], trace)
+				}
+			}
+		}
+		if data, err = json.Marshal(traces); err == nil {
+			err = os.WriteFile(file, data, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	var upstream [][]string
+	if err := json.Unmarshal(data, &upstream); err != nil {
+		t.Fatal(err)
+	}
+	compared := 0
+	for seed := range upstream {
+		// Maps are walked in random order: one that ran in several ways upstream
+		// is left out, another may need several runs.
+		if len(upstream[seed]) > 1 {
+			continue
+		}
+		compared++
+		var trace string
+		for range runs {
+			if trace = comparable(Run(t, schedules.Example(seed))); trace == upstream[seed][0] {
+				break
+			}
+		}
+		if diff := cmp.Diff(strings.Split(upstream[seed][0], "\n"), strings.Split(trace, "\n")); diff != "" {
+			t.Errorf("schedule %d, %s: the gate is off, but (-upstream,+ours):\n%s", seed, schedules.Example(seed), diff)
+		}
+	}
+	if t.Logf("%d schedules of %d compared", compared, n); compared < n/2 {
+		t.Errorf("only %d schedules of %d run the same way each time", compared, n)
+	}
+}
+
+// comparable returns the trace up to where the gate off does more than the base.
+func comparable(r Result) string {
+	trace, _, _ := strings.Cut(strings.Join(r.Trace, "\n"), differsFromBase)
+	return trace[:strings.LastIndex(trace, "\n")]
+}
+
+// TestReplay runs schedules twice, to see that they run the same way.
+func TestReplay(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	const n = 20
+	same := 0
+	for seed := range n {
+		schedule := schedules.Example(seed)
+		if slices.Equal(Run(t, schedule).Trace, Run(t, schedule).Trace) {
+			same++
+		}
+	}
+	// Maps in Kueue's and in client-go's caches are walked in random order.
+	if same < n/2 {
+		t.Errorf("%d of %d schedules ran the same way when run again", same, n)
+	}
+}
+
+// TestMutants shows that the simulation finds each of the known mistakes, by a
+// rule that it breaks, and nothing where there is none.
+func TestMutants(t *testing.T) {
+	limit, err := strconv.Atoi(os.Getenv("MUTANT_SCHEDULES"))
+	if err != nil {
+		t.Skip("needs the mutants to be built in: make test-simulation")
+	}
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	needed := 0
+	for _, m := range mutants.All {
+		t.Run(m.Name, func(t *testing.T) {
+			t.Setenv(mutants.Variable, m.Name)
+			for seed := range limit {
+				result := Run(t, example(seed))
+				if violation := (*Violation)(nil); errors.As(result.Err, &violation) {
+					needed = max(needed, seed+1)
+					t.Logf("found after %d schedules: %v", seed+1, violation)
+					return
+				}
+				if result.Err != nil {
+					t.Fatalf("schedule %d: %v", seed, result.Err)
+				}
+			}
+			t.Errorf("not found in %d schedules", limit)
+		})
+	}
+	t.Run("no mutant", func(t *testing.T) {
+		for seed := range needed {
+			if result := Run(t, example(seed)); result.Err != nil {
+				t.Fatalf("schedule %d, with which mutants are found, fails without any: %v", seed, result.Err)
+			}
+		}
+	})
+}

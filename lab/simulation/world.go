@@ -1,0 +1,586 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sort"
+	"strings"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	configapi "sigs.k8s.io/kueue/apis/config/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/controller/constants"
+	"sigs.k8s.io/kueue/pkg/features"
+
+	"kueue-acrequeueafter/lab/simulation/memapi"
+)
+
+// Config is what a schedule runs on.
+type Config struct {
+	// Replicas is the number of managers, of which one leads.
+	Replicas int
+	// PodsReady: WaitForPodsReady is on, with a timeout and a backoff.
+	PodsReady bool
+	// OnFlavors: check b is asked for on the first flavor only.
+	OnFlavors bool
+	// Provisioning: check p is that of the ProvisioningRequest controller.
+	Provisioning bool
+	// SwitchGate: the gate is switched in between. It ends switched on, unless
+	// EndsOff.
+	SwitchGate, EndsOff bool
+	// Late: a manager has an event in its cache some time before it handles it,
+	// and its list of the pending workloads may be old when it uses it.
+	Late bool
+	// Slow: a manager may see what it has written before it is answered.
+	Slow bool
+	// Retention: jobs are deleted some time after Kueue has deactivated them.
+	Retention bool
+	// Strict: the ClusterQueue is StrictFIFO.
+	Strict bool
+}
+
+const (
+	namespace    = "default"
+	clusterQueue = "cq"
+	localQueue   = "lq"
+
+	podsReadyTimeout = 4 * time.Second
+	podsReadyBase    = 6  // seconds
+	podsReadyMax     = 20 // seconds
+
+	retention = 5 * time.Second
+
+	// cpus is what the ClusterQueue has, of which a job asks for one.
+	cpus = 3
+
+	// The retry strategy of the ProvisioningRequests.
+	provisioningLimit = 2
+	provisioningBase  = 3  // seconds
+	provisioningMax   = 10 // seconds
+)
+
+// checkNames are those whose controllers are outside.
+var checkNames = []kueue.AdmissionCheckReference{"a", "b"}
+
+const provisioningCheck kueue.AdmissionCheckReference = "p"
+
+// World is the API, the managers that run on it, and what is outside of them.
+type World struct {
+	config Config
+	api    *memapi.Server
+	admin  client.Client
+	checks map[kueue.AdmissionCheckReference]*checkController
+	judge  *judge
+	start  time.Time
+
+	// broken is the time at which a watch was broken last.
+	broken time.Time
+
+	procs   []*process
+	started int
+	jobs    int
+	limits  int
+	// busy is how often checks still answer with a Retry at once.
+	busy       int
+	busyManner manner
+
+	mu      sync.Mutex
+	pending []*held
+	trace   []string
+}
+
+// held is what waits for its turn in a manager: a write, and with other fates than
+// Pass no more than that, the answer to one, or an event that is to be handled.
+type held struct {
+	process *process
+	what    string
+	isWrite bool
+	since   time.Time
+	seen    seen
+	fate    chan memapi.Fate
+}
+
+func newWorld(config Config) (*World, error) {
+	w := &World{config: config, start: time.Now(), checks: make(map[kueue.AdmissionCheckReference]*checkController)}
+	w.judge = newJudge(w)
+	w.api = memapi.NewServer(scheme, resources, memapi.Options{OnWrite: w.judge.onWrite, OnList: w.judge.listed})
+	var err error
+	if w.admin, err = w.client("admin"); err != nil {
+		return nil, err
+	}
+	for _, name := range checkNames {
+		c, err := w.client("check-" + string(name))
+		if err != nil {
+			return nil, err
+		}
+		w.checks[name] = &checkController{name: name, client: c, world: w, seen: make(map[string]*unstructured.Unstructured)}
+	}
+	if err := w.populate(); err != nil {
+		return nil, err
+	}
+	for range config.Replicas {
+		if err := w.startNext(); err != nil {
+			return nil, err
+		}
+		// The first one leads.
+		if err := w.settle(rand.New(rand.NewPCG(0, 0))); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+func (w *World) client(caller string) (client.Client, error) {
+	return client.New(w.api.Config(caller, nil), client.Options{Scheme: scheme, Mapper: mapper})
+}
+
+func (w *World) populate() error {
+	ctx := context.Background()
+	objects := []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
+		&kueue.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: "f1"}},
+		&kueue.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: "f2"}},
+		&kueue.WorkloadPriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 100},
+		&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Name: localQueue, Namespace: namespace}, Spec: kueue.LocalQueueSpec{ClusterQueue: clusterQueue}},
+	}
+	for _, name := range checkNames {
+		objects = append(objects, &kueue.AdmissionCheck{ObjectMeta: metav1.ObjectMeta{Name: string(name)}, Spec: kueue.AdmissionCheckSpec{ControllerName: "example.com/check"}})
+	}
+	if w.config.Provisioning {
+		objects = append(objects, &kueue.ProvisioningRequestConfig{
+			ObjectMeta: metav1.ObjectMeta{Name: "config"},
+			Spec: kueue.ProvisioningRequestConfigSpec{
+				ProvisioningClassName: "class",
+				RetryStrategy: &kueue.ProvisioningRequestRetryStrategy{
+					BackoffLimitCount: ptr.To[int32](provisioningLimit), BackoffBaseSeconds: ptr.To[int32](provisioningBase), BackoffMaxSeconds: ptr.To[int32](provisioningMax),
+				},
+			},
+		}, &kueue.AdmissionCheck{ObjectMeta: metav1.ObjectMeta{Name: string(provisioningCheck)}, Spec: kueue.AdmissionCheckSpec{
+			ControllerName: kueue.ProvisioningRequestControllerName,
+			Parameters:     &kueue.AdmissionCheckParametersReference{APIGroup: kueue.GroupVersion.Group, Kind: "ProvisioningRequestConfig", Name: "config"},
+		}})
+	}
+	quota := func(flavor kueue.ResourceFlavorReference, cpu int64) kueue.FlavorQuotas {
+		return kueue.FlavorQuotas{Name: flavor, Resources: []kueue.ResourceQuota{{Name: corev1.ResourceCPU, NominalQuota: *resource.NewQuantity(cpu, resource.DecimalSI)}}}
+	}
+	cq := &kueue.ClusterQueue{
+		ObjectMeta: metav1.ObjectMeta{Name: clusterQueue},
+		Spec: kueue.ClusterQueueSpec{
+			NamespaceSelector: &metav1.LabelSelector{},
+			QueueingStrategy:  kueue.BestEffortFIFO,
+			Preemption:        &kueue.ClusterQueuePreemption{WithinClusterQueue: kueue.PreemptionPolicyLowerPriority},
+			ResourceGroups: []kueue.ResourceGroup{{
+				CoveredResources: []corev1.ResourceName{corev1.ResourceCPU},
+				Flavors:          []kueue.FlavorQuotas{quota("f1", cpus-1), quota("f2", 1)},
+			}},
+			AdmissionChecksStrategy: w.strategy(checkNames...),
+		},
+	}
+	if w.config.Strict {
+		cq.Spec.QueueingStrategy = kueue.StrictFIFO
+	}
+	for _, obj := range append(objects, cq) {
+		if err := w.admin.Create(ctx, obj); err != nil {
+			return err
+		}
+	}
+	for _, name := range checkNames {
+		ac := &kueue.AdmissionCheck{}
+		if err := w.admin.Get(ctx, client.ObjectKey{Name: string(name)}, ac); err != nil {
+			return err
+		}
+		ac.Status.Conditions = []metav1.Condition{{Type: kueue.AdmissionCheckActive, Status: metav1.ConditionTrue, Reason: "Active", LastTransitionTime: metav1.Now()}}
+		if err := w.admin.Status().Update(ctx, ac); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// strategy is how the ClusterQueue asks for the checks.
+func (w *World) strategy(names ...kueue.AdmissionCheckReference) *kueue.AdmissionChecksStrategy {
+	s := &kueue.AdmissionChecksStrategy{}
+	for _, name := range names {
+		rule := kueue.AdmissionCheckStrategyRule{Name: name}
+		if w.config.OnFlavors && name == "b" {
+			rule.OnFlavors = []kueue.ResourceFlavorReference{"f1"}
+		}
+		s.AdmissionChecks = append(s.AdmissionChecks, rule)
+	}
+	if w.config.Provisioning {
+		s.AdmissionChecks = append(s.AdmissionChecks, kueue.AdmissionCheckStrategyRule{Name: provisioningCheck})
+	}
+	return s
+}
+
+func (w *World) configuration() *configapi.Configuration {
+	cfg := &configapi.Configuration{Namespace: ptr.To(systemNamespace)}
+	if w.config.PodsReady {
+		cfg.WaitForPodsReady = &configapi.WaitForPodsReady{
+			Enable: true, BlockAdmission: ptr.To(false), Timeout: &metav1.Duration{Duration: podsReadyTimeout},
+			RequeuingStrategy: &configapi.RequeuingStrategy{
+				Timestamp: ptr.To(configapi.EvictionTimestamp), BackoffBaseSeconds: ptr.To[int32](podsReadyBase), BackoffMaxSeconds: ptr.To[int32](podsReadyMax),
+			},
+		}
+	}
+	if w.config.Replicas > 1 {
+		cfg.LeaderElection = &leaderElection
+	}
+	if w.config.Retention {
+		cfg.ObjectRetentionPolicies = &configapi.ObjectRetentionPolicies{Workloads: &configapi.WorkloadRetentionPolicy{AfterDeactivatedByKueue: &metav1.Duration{Duration: retention}}}
+	}
+	return cfg
+}
+
+// hold makes a write of a manager wait for its turn. Only the objects that the
+// rules are about are held.
+func (w *World) hold(ctx context.Context, p *process, call *memapi.Call) memapi.Fate {
+	select {
+	case <-p.dead:
+		return memapi.Lost
+	default:
+	}
+	switch call.GVR.Resource {
+	case "workloads", "jobs", "provisioningrequests":
+	default:
+		return memapi.Pass
+	}
+	call.Answered = func(err error) {
+		w.judge.answered(call, err)
+		if w.config.Slow && call.GVR.Resource == "workloads" {
+			w.turn(ctx, p, call.String()+" is answered", false)
+		}
+	}
+	return w.turn(ctx, p, call.String(), true)
+}
+
+// turn blocks until it is the turn of a manager's write, answer or event.
+func (w *World) turn(ctx context.Context, p *process, what string, isWrite bool) memapi.Fate {
+	h := &held{process: p, what: what, isWrite: isWrite, since: time.Now(), seen: w.judge.seenBy(p.name), fate: make(chan memapi.Fate, 1)}
+	w.mu.Lock()
+	w.pending = append(w.pending, h)
+	w.mu.Unlock()
+	select {
+	case fate := <-h.fate:
+		return fate
+	case <-p.dead:
+		return memapi.Lost
+	case <-ctx.Done():
+		return memapi.Lost
+	}
+}
+
+// quiesce lets everything run until it waits for a move, or for time to pass.
+// What nobody cares about the order of is delivered at once.
+func (w *World) quiesce() error {
+	for {
+		time.Sleep(time.Microsecond) // for timers of zero
+		synctest.Wait()
+		delivered := false
+		for _, watch := range w.api.Watches() {
+			switch watch.GVR.Resource {
+			case "workloads", "jobs", "provisioningrequests":
+				continue
+			case "clusterqueues", "localqueues":
+				if !watch.NextIsStatus() {
+					continue
+				}
+			}
+			if err := watch.Deliver(); err != nil {
+				return err
+			}
+			delivered = true
+		}
+		if !delivered {
+			return nil
+		}
+	}
+}
+
+// moves returns what can happen next, in an order that does not depend on
+// goroutines.
+func (w *World) moves() []func() error {
+	var moves []func() error
+	if w.busy > 0 {
+		moves = w.answers()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	live := w.pending[:0]
+	for _, h := range w.pending {
+		select {
+		case <-h.process.dead:
+		default:
+			live = append(live, h)
+		}
+	}
+	w.pending = live
+	sort.SliceStable(w.pending, func(i, j int) bool { return w.pending[i].String() < w.pending[j].String() })
+	for i := range w.pending {
+		moves = append(moves, func() error { return w.release(i, memapi.Pass) })
+	}
+	for _, watch := range w.api.Watches() {
+		moves = append(moves, func() error {
+			event := watch.Next()
+			// Before it is sent: on other threads its receiver runs at once.
+			w.judge.delivered(watch.Caller, event)
+			switch watch.GVR.Resource {
+			case "clusterqueues", "localqueues":
+				// How often their status is written is of no interest.
+				event, _, _ = strings.Cut(event, "@")
+			}
+			w.note("  %s sees %s", watch.Caller, event)
+			return watch.Deliver()
+		})
+	}
+	return moves
+}
+
+func (h *held) String() string {
+	return h.process.name + " " + h.what
+}
+
+func (w *World) release(i int, fate memapi.Fate) error {
+	w.mu.Lock()
+	if i >= len(w.pending) {
+		w.mu.Unlock()
+		return nil
+	}
+	h := w.pending[i]
+	w.pending = append(w.pending[:i:i], w.pending[i+1:]...)
+	w.mu.Unlock()
+	if fate != memapi.Pass {
+		w.note("  %s is %s", h, map[memapi.Fate]string{memapi.Lost: "lost", memapi.Unanswered: "not answered"}[fate])
+	}
+	if !h.isWrite {
+		w.note("  %s", h)
+	} else if fate != memapi.Lost {
+		w.judge.decides(h.since, h.seen)
+	}
+	h.fate <- fate
+	synctest.Wait()
+	return w.judge.failure()
+}
+
+// advance makes up to n moves, which rng chooses.
+func (w *World) advance(n int, rng *rand.Rand) error {
+	for range n {
+		if err := w.quiesce(); err != nil {
+			return err
+		}
+		moves := w.moves()
+		if len(moves) == 0 {
+			return w.judge.failure()
+		}
+		if err := moves[rng.IntN(len(moves))](); err != nil {
+			return err
+		}
+	}
+	return w.judge.failure()
+}
+
+// settle makes moves until nothing is left to do at this time.
+func (w *World) settle(rng *rand.Rand) error {
+	const limit = 3000
+	quiet := []time.Duration{10 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond, time.Second}
+	if time.Since(w.broken) < 5*time.Second {
+		// Informers wait before they watch again.
+		quiet = append(quiet, 2*time.Second)
+	}
+	for n, calm := 0, 0; ; n++ {
+		if n > limit {
+			return &Violation{Rule: "no rest", Detail: fmt.Sprintf("%d moves and still more to come: %v", limit, w.pending)}
+		}
+		if err := w.quiesce(); err != nil {
+			return err
+		}
+		moves := w.moves()
+		switch {
+		case len(moves) > 0:
+			calm = 0
+			if err := moves[rng.IntN(len(moves))](); err != nil {
+				return err
+			}
+		case w.runJobs():
+			calm = 0
+		case calm == len(quiet):
+			return w.judge.failure()
+		default:
+			time.Sleep(quiet[calm])
+			calm++
+		}
+	}
+}
+
+func (w *World) startNext() error {
+	w.started++
+	name := fmt.Sprintf("kueue-%d", w.started)
+	p, err := w.startProcess(name)
+	if err == nil {
+		w.procs = append(w.procs, p)
+	}
+	return err
+}
+
+// crash stops a process without warning and starts another.
+func (w *World) crash(i int) error {
+	p := w.procs[i]
+	w.procs = append(w.procs[:i:i], w.procs[i+1:]...)
+	p.kill()
+	return w.startNext()
+}
+
+// setGate starts all processes anew with the gate on or off.
+func (w *World) setGate(on bool) error {
+	w.note("all managers stop, and start with the gate on: %v", on)
+	w.stop()
+	w.judge.switched(on)
+	if err := features.SetEnable(features.ACRequeueAfter, on); err != nil {
+		return err
+	}
+	for range w.config.Replicas {
+		if err := w.startNext(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isLed returns true if a process leads for long enough to have caught up: what
+// it saw before, it looks at again after the duration of a lease.
+func (w *World) isLed() bool {
+	for _, p := range w.procs {
+		since := p.leads.Load()
+		if since > 0 && (w.config.Replicas == 1 || time.Since(time.Unix(0, since)) > leaderElection.LeaseDuration.Duration+3*time.Second) {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *World) stop() {
+	for _, p := range w.procs {
+		p.kill()
+	}
+	w.procs = nil
+}
+
+func (w *World) note(format string, args ...any) {
+	line := fmt.Sprintf("%8.3fs ", time.Since(w.start).Seconds()) + fmt.Sprintf(format, args...)
+	w.mu.Lock()
+	w.trace = append(w.trace, strings.TrimRight(line, "\n"))
+	w.mu.Unlock()
+}
+
+// workloads returns the workloads as the API has them, by name.
+func (w *World) workloads() []*kueue.Workload {
+	var result []*kueue.Workload
+	for _, obj := range w.api.List(workloads) {
+		result = append(result, toWorkload(obj))
+	}
+	return result
+}
+
+func (w *World) createJob(priority string) {
+	w.jobs++
+	job := &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: fmt.Sprintf("j%d", w.jobs), Namespace: namespace,
+			Labels: map[string]string{constants.QueueLabel: localQueue},
+		},
+		Spec: batchv1.JobSpec{
+			Parallelism: ptr.To[int32](1), Completions: ptr.To[int32](1), Suspend: ptr.To(true),
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+				RestartPolicy: corev1.RestartPolicyNever,
+				Containers: []corev1.Container{{Name: "c", Image: "i", Resources: corev1.ResourceRequirements{
+					Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")},
+				}}},
+			}},
+		},
+	}
+	if priority != "" {
+		job.Labels[constants.WorkloadPriorityClassLabel] = priority
+	}
+	w.note("job %s is created, priority %q", job.Name, priority)
+	if err := w.admin.Create(context.Background(), job); err != nil {
+		panic(err)
+	}
+}
+
+// runJobs does what the Job controller and the kubelet do, and returns whether
+// there was anything to do.
+func (w *World) runJobs() bool {
+	changed := false
+	for _, obj := range w.api.List(batchv1.SchemeGroupVersion.WithResource("jobs")) {
+		job := &batchv1.Job{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, job); err != nil {
+			panic(err)
+		}
+		want, ready := int32(1), int32(1)
+		if ptr.Deref(job.Spec.Suspend, false) || jobFinished(job) {
+			want = 0
+		}
+		if want == 0 || w.judge.unready[job.Name] {
+			ready = 0
+		}
+		if job.Status.Active == want && ptr.Deref(job.Status.Ready, 0) == ready {
+			continue
+		}
+		job.Status.Active, job.Status.Ready = want, ptr.To(ready)
+		if err := w.admin.Status().Update(context.Background(), job); err == nil {
+			changed = true
+			w.note("job %s has %d pods, %d ready", job.Name, want, ready)
+		}
+	}
+	return changed
+}
+
+func jobFinished(job *batchv1.Job) bool {
+	for _, c := range job.Status.Conditions {
+		if c.Type == batchv1.JobComplete && c.Status == corev1.ConditionTrue {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *World) finishJob(name string) {
+	job := &batchv1.Job{}
+	if err := w.admin.Get(context.Background(), types.NamespacedName{Namespace: namespace, Name: name}, job); err != nil {
+		return
+	}
+	job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{Type: batchv1.JobComplete, Status: corev1.ConditionTrue})
+	job.Status.Active, job.Status.Succeeded, job.Status.Ready = 0, 1, ptr.To[int32](0)
+	if err := w.admin.Status().Update(context.Background(), job); err == nil {
+		w.note("job %s completes", name)
+	}
+}

@@ -1,0 +1,84 @@
+##@ The laboratory
+
+# How many schedules the simulation runs with each way of writing.
+SIMULATION_CHECKS ?= 500
+# The same schedules each time; "make soak" runs others.
+SIMULATION_SEED ?= 20261121
+MUTANT_SCHEDULES ?= 300
+SIMULATION := $(BIN)/simulation.test
+IN_SIMULATION = cd lab/simulation && $(1) -test.timeout 60m -test.v -test.run
+
+.PHONY: test-simulation
+test-simulation: fresh-tree simulation-binaries ## Run random schedules of the real code, and show that it finds known mistakes (SIMULATION_CHECKS=500).
+	$(call say,simulation: $(SIMULATION_CHECKS) schedules with each way of writing; the mutants; the gate switched; the gate off (minutes))
+	@$(MAKE) -j2 --output-sync=target AS_IS=1 simulate-apply simulate-merge-patch simulate-gate simulate-mutants
+
+.PHONY: simulation-binaries simulate-apply simulate-merge-patch simulate-gate simulate-mutants
+simulation-binaries: fresh-tree
+	$(call say,building the simulation as it is; with the mutants; with upstream's code)
+	@cd lab/simulation && go test -c -o $(SIMULATION) . && \
+	go run ./overlay mutants $(TREE_DIR) $(PROJECT)/build/mutants && \
+	go test -overlay $(PROJECT)/build/mutants/overlay.json -c -o $(SIMULATION)-mutants . && \
+	go run ./overlay baseline $(TREE_DIR) $(PROJECT)/build/baseline && \
+	go test -overlay $(PROJECT)/build/baseline/overlay.json -c -o $(SIMULATION)-baseline .
+
+simulate-apply:
+	@$(call IN_SIMULATION,$(SIMULATION)) 'TestSimulation/apply|TestReplay' -rapid.seed=$(SIMULATION_SEED) -rapid.checks=$(SIMULATION_CHECKS)
+
+simulate-merge-patch:
+	@$(call IN_SIMULATION,$(SIMULATION)) TestSimulation/merge_patch -rapid.seed=$(SIMULATION_SEED) -rapid.checks=$(SIMULATION_CHECKS)
+
+simulate-gate:
+	@rm -f $(PROJECT)/build/baseline/traces.json
+	@export BASELINE_TRACES=$(PROJECT)/build/baseline/traces.json; \
+	($(call IN_SIMULATION,$(SIMULATION)-baseline) TestGateOff) && \
+	($(call IN_SIMULATION,$(SIMULATION)) 'TestGateOff|TestGateSwitched' -rapid.seed=$(SIMULATION_SEED) -rapid.checks=$$(($(SIMULATION_CHECKS) / 5)))
+
+simulate-mutants:
+	@export MUTANT_SCHEDULES=$(MUTANT_SCHEDULES); $(call IN_SIMULATION,$(SIMULATION)-mutants) TestMutants
+
+SOAK_MINUTES ?= 30
+
+.PHONY: soak
+soak: fresh-tree ## Run the simulation for SOAK_MINUTES=30, one process a core.
+	$(call say,simulation for $(SOAK_MINUTES) minutes)
+	@cd lab/simulation && go test -c -o $(SIMULATION) .
+	@export SOAK_MINUTES=$(SOAK_MINUTES); $(call IN_SIMULATION,$(SIMULATION)) TestSoak -test.timeout 0 & first=$$!; \
+	export SOAK_MINUTES=$(SOAK_MINUTES); ($(call IN_SIMULATION,$(SIMULATION)) TestSoak -test.timeout 0); second=$$?; \
+	wait $$first && exit $$second
+
+CONFORMANCE := $(BIN)/conformance.test
+export CHECK COMMAND MANIFESTS RETRY RETRY_MANIFEST READY READY_MANIFEST RUN_AS CONTROLLER_NAME
+
+.PHONY: conformance
+conformance: build envtest ## Test the controller of an admission check (CHECK=name COMMAND='...'; see lab/conformance/README.md).
+	@test -n "$$CHECK" -a -n "$$COMMAND" || { echo "error: say which: make conformance CHECK=name COMMAND='my-controller --flag' (see lab/conformance/README.md)" >&2; exit 1; }
+	@cd lab && go test -c -o $(CONFORMANCE) ./conformance
+	@exec $(CONFORMANCE) -test.run '^TestController$$' -check "$$CHECK" -command "$$COMMAND" -manifests "$$MANIFESTS" \
+		-retry "$$RETRY" -retry-manifest "$$RETRY_MANIFEST" -ready "$$READY" -ready-manifest "$$READY_MANIFEST" \
+		-as "$$RUN_AS" -controller-name "$$CONTROLLER_NAME" \
+		-bin-dir $(BIN) -out build/conformance -tree-dir $(TREE) $(CONFORMANCE_ARGS)
+
+.PHONY: test-conformance
+test-conformance: build envtest ## Try the conformance test on a controller with faults, and on the examples.
+	$(call say,the conformance test on known faults and on the examples (about 2 minutes))
+	@cd lab && go test -count=1 -timeout 15m ./conformance/...
+
+.PHONY: test-examples
+test-examples: build envtest examples cluster-tool ## Try the examples on a real API server, with Kueue's manager.
+	$(call say,the examples on a real API server)
+	@cd lab && EXAMPLES_BIN=$(BIN) go test -count=1 ./examples
+
+.PHONY: cluster-tool
+cluster-tool: fresh-tree
+	@cd lab && go build -o $(BIN)/ ./cluster
+
+.PHONY: cluster
+cluster: build envtest examples cluster-tool ## Start a control plane with the patched Kueue to try things on (GATE=off: without the feature).
+	@exec $(BIN)/cluster --gate=$(GATE_VALUE) --bin-dir build/bin --out build/cluster --tree-dir $(TREE)
+
+.PHONY: demo
+demo: build envtest ## Show a delayed retry on a real control plane (GATE=off: without the feature).
+	$(call say,building the demo)
+	@cd lab && go build -o $(BIN)/ ./demo
+	@exec $(BIN)/demo --gate=$(GATE_VALUE) --bin-dir build/bin --out build/demo --tree-dir $(TREE)

@@ -1,0 +1,32 @@
+##@ The patch set
+
+PATCHSET := go run ./tools/patchset --tree $(TREE)
+FORCE_FLAG = $(if $(FORCE),--force)
+
+.PHONY: tree
+tree: need-tools ## Make the patched tree in build/kueue, a git repository with a commit per patch.
+	@$(PATCHSET) tree $(FORCE_FLAG)
+
+.PHONY: export
+export: need-tools ## Take the commits of build/kueue back into patches/ and the overlay.
+	@$(PATCHSET) export $(FORCE_FLAG)
+
+.PHONY: generate
+generate: need-tools ## Make the generated code anew in build/kueue, while working on the API there.
+	@$(PATCHSET) generate
+
+.PHONY: verify
+verify: need-tools ## Prove that patches, overlay and generated code agree: apply, export, compare.
+	@$(PATCHSET) verify
+
+.PHONY: verify-compile
+verify-compile: need-tools ## Prove that each patch compiles on those before it (minutes when nothing is cached).
+	@$(PATCHSET) verify-compile
+
+.PHONY: pr
+pr: need-tools ## Write build/pr/*.patch, a "git am" series for upstream's tag (AUTHOR="Name <mail>").
+	@$(PATCHSET) pr $(if $(AUTHOR),--author "$(AUTHOR)")
+
+# What builds or tests the tree brings it up to date first, unless AS_IS=1.
+.PHONY: fresh-tree
+fresh-tree: $(if $(AS_IS),need-tools,tree)
