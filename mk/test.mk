@@ -26,8 +26,11 @@ test: verify lint test-unit test-simulation test-examples test-conformance test-
 .PHONY: lint
 lint: fresh-tree $(BIN)/staticcheck $(BIN)/lint ## Check format, go vet and staticcheck, and that no message decides: our modules, the overlay, the touched packages.
 	$(call say,gofmt)
-	@unformatted=$$($$(go env GOROOT)/bin/gofmt -l $(wildcard apis bases examples kit lab pkg test tools)); \
+	@unformatted=$$(git ls-files -z '*.go' | xargs -0 $$(go env GOROOT)/bin/gofmt -l); \
 	if [ -n "$$unformatted" ]; then echo "error: not formatted (run gofmt -w, in the tree for overlay files):" >&2; echo "$$unformatted" >&2; exit 1; fi
+	$(call say,licence headers)
+	@missing=$$(git ls-files '*.go' | xargs grep -L 'Copyright The Kubernetes Authors' || true); \
+	if [ -n "$$missing" ]; then echo "error: no licence header (copy that of pkg/workload/delayed_retry_plan.go):" >&2; echo "$$missing" >&2; exit 1; fi
 	@for module in $(OUR_MODULES); do \
 		echo "==> go vet and staticcheck in $$module"; \
 		(cd $$module && go vet ./... && $(BIN)/staticcheck ./...); \
