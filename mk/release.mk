@@ -66,7 +66,7 @@ dist: ## Write all that a release has to build/dist, emptied before, and check i
 check-dist: release-tool envtest $(BIN)/govulncheck ## Check build/dist: versions, the difference to plain Kueue, vulnerabilities, that it installs.
 	@$(RELEASE_TOOL) check --base "$$(go list -m -f '{{.Dir}}' sigs.k8s.io/kueue)" --govulncheck $(BIN)/govulncheck
 	$(call say,installing the manifests and the chart on an API server)
-	@PATCHED_TREE=$(TREE_DIR) KUBEBUILDER_ASSETS=$(BIN) go test -count=1 -run TestInstall ./tools/release
+	@PATCHED_TREE=$(TREE_DIR) DIST=$(abspath $(DIST)) VERSION=$(VERSION) IMAGE=$(IMAGE) GATE=$(GATE) KUBEBUILDER_ASSETS=$(BIN) go test -count=1 -run TestInstall ./tools/release
 
 $(BIN)/govulncheck: tools/govulncheck/go.mod tools/govulncheck/go.sum
 	$(call say,building build/bin/govulncheck)

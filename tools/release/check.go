@@ -112,32 +112,58 @@ func (r *release) checkChart(context.Context) error {
 }
 
 // expected are the differences to plain Kueue that a release has. Everything
-// else is a finding: rights, ports, security contexts, webhooks, arguments.
+// else is a finding: rights, ports, security contexts, webhooks, arguments. A
+// difference that must be there and is not, is one too: without the fields the
+// API server drops what a check asks for, and nobody is told.
 var expected = []struct {
-	object, path *regexp.Regexp
-	value        any // of what is added or replaced; nil: any
+	what, object string
+	path         *regexp.Regexp
+	value        any                   // of what is added or replaced; nil: any
+	required     func(r *release) bool // nil: it may be there
 }{
-	{regexp.MustCompile(`^Deployment kueue-system/kueue-controller-manager$`), regexp.MustCompile(`^replace /spec/template/spec/containers/0/(image|imagePullPolicy)$`), nil},
-	{regexp.MustCompile(`^Deployment kueue-system/kueue-controller-manager$`), regexp.MustCompile(`^add /spec/template/spec/containers/0/args/[0-9]+$`), gateArgument},
-	{regexp.MustCompile(`^CustomResourceDefinition workloads\.kueue\.x-k8s\.io$`), regexp.MustCompile(`^add /spec/versions/[0-9]+/schema/openAPIV3Schema/properties/status/properties/(admissionChecks/items/properties/(requeueAfterSeconds|retryCount)|requeueState/properties/backoffUntil)$`), nil},
-	{regexp.MustCompile(`^CustomResourceDefinition workloads\.kueue\.x-k8s\.io$`), regexp.MustCompile(`^add /spec/versions/[0-9]+/additionalPrinterColumns/[0-9]+$`), nil},
+	{"the image", managerDeployment, regexp.MustCompile(`^replace /spec/template/spec/containers/0/image$`), nil, always},
+	{"its pull policy", managerDeployment, regexp.MustCompile(`^replace /spec/template/spec/containers/0/imagePullPolicy$`), nil, nil},
+	{"the gate", managerDeployment, regexp.MustCompile(`^add /spec/template/spec/containers/0/args/[0-9]+$`), gateArgument, func(r *release) bool { return r.gate }},
+	{"the field requeueAfterSeconds", workloadsCRD, ofStatus("admissionChecks/items/properties/requeueAfterSeconds"), nil, always},
+	{"the field retryCount", workloadsCRD, ofStatus("admissionChecks/items/properties/retryCount"), nil, always},
+	{"the field backoffUntil", workloadsCRD, ofStatus("requeueState/properties/backoffUntil"), nil, always},
+	{"the column with the time of the retry", workloadsCRD, regexp.MustCompile(`^add /spec/versions/[0-9]+/additionalPrinterColumns/[0-9]+$`), nil, always},
+}
+
+const (
+	managerDeployment = "Deployment kueue-system/kueue-controller-manager"
+	workloadsCRD      = "CustomResourceDefinition workloads.kueue.x-k8s.io"
+)
+
+func always(*release) bool { return true }
+
+func ofStatus(path string) *regexp.Regexp {
+	return regexp.MustCompile(`^add /spec/versions/[0-9]+/schema/openAPIV3Schema/properties/status/properties/` + path + `$`)
 }
 
 // compare prints the differences of two sets of objects, and returns an error
-// for those that are not expected.
+// for those that are not expected, and for those that are and are not there.
 func (r *release) compare(before, after []*unstructured.Unstructured) error {
 	differences, err := differ(before, after)
 	if err != nil {
 		return err
 	}
-	var unexpected []error
+	var findings []error
+	there := make([]bool, len(expected))
 	for _, d := range differences {
 		fmt.Fprintf(r.out, "    %s\n", d)
-		if !d.expected() {
-			unexpected = append(unexpected, fmt.Errorf("not expected: %s", d))
+		if i := d.expected(); i >= 0 {
+			there[i] = true
+		} else {
+			findings = append(findings, fmt.Errorf("not expected: %s", d))
 		}
 	}
-	return errors.Join(unexpected...)
+	for i, e := range expected {
+		if !there[i] && e.required != nil && e.required(r) {
+			findings = append(findings, fmt.Errorf("not there: %s (%s, %s)", e.what, e.object, e.path))
+		}
+	}
+	return errors.Join(findings...)
 }
 
 // difference is what one field of one object has else than before.
@@ -161,13 +187,15 @@ func (d difference) String() string {
 	return text
 }
 
-func (d difference) expected() bool {
-	for _, e := range expected {
-		if e.object.MatchString(d.object) && e.path.MatchString(d.path) && (e.value == nil || e.value == d.value) {
-			return true
+// expected returns the index of the difference in the list of those that are
+// expected, or -1.
+func (d difference) expected() int {
+	for i, e := range expected {
+		if e.object == d.object && e.path.MatchString(d.path) && (e.value == nil || e.value == d.value) {
+			return i
 		}
 	}
-	return false
+	return -1
 }
 
 // differ returns the differences of two sets of objects, by object and path.

@@ -62,32 +62,63 @@ metadata:
 spec:
   versions:
   - name: v1beta1
-    schema: {openAPIV3Schema: {properties: {status: {properties: {admissionChecks: {items: {properties: {name: {type: string}}}}}}}}}
+    additionalPrinterColumns: [{name: Age}]
+    schema: {openAPIV3Schema: {properties: {status: {properties: {admissionChecks: {items: {properties: {name: {type: string}}}}, requeueState: {properties: {count: {type: integer}}}}}}}}
 `
 
+// released is what a release changes of them: old, new, old, new ...
+var released = []string{
+	"upstream:main", "ours:v1",
+	`["--zap-log-level=2"]`, `["--zap-log-level=2", "--feature-gates=ACRequeueAfter=true"]`,
+	"{name: {type: string}}", "{name: {type: string}, requeueAfterSeconds: {type: integer}, retryCount: {type: integer}}",
+	"{count: {type: integer}}", "{count: {type: integer}, backoffUntil: {type: string}}",
+	"[{name: Age}]", "[{name: Age}, {name: Requeue at}]",
+}
+
 func TestCompare(t *testing.T) {
-	const manager = "Deployment kueue-system/kueue-controller-manager: "
+	const manager = "not expected: " + managerDeployment + ": "
+	const status = "/spec/versions/[0-9]+/schema/openAPIV3Schema/properties/status/properties/"
 	cases := map[string]struct {
-		change []string // old, new, old, new ...
+		gateOff bool
+		change  []string // of what is released: old, new, old, new ...
 		// refused is the finding; empty: none.
 		refused string
 	}{
-		"nothing": {},
-		"image and its policy": {
-			change: []string{"upstream:main", "ours:v1", "Always", "IfNotPresent"},
+		"what is released": {},
+		"the pull policy": {
+			change: []string{"Always", "IfNotPresent"},
 		},
-		"the gate": {
-			change: []string{`["--zap-log-level=2"]`, `["--zap-log-level=2", "--feature-gates=ACRequeueAfter=true"]`},
+		"the gate is off": {
+			gateOff: true,
+			change:  []string{`, "--feature-gates=ACRequeueAfter=true"`, ""},
 		},
-		"our fields": {
-			change: []string{"{name: {type: string}}", "{name: {type: string}, requeueAfterSeconds: {type: integer}, retryCount: {type: integer}}"},
+		"the gate is missing": {
+			change:  []string{`, "--feature-gates=ACRequeueAfter=true"`, ""},
+			refused: "not there: the gate (" + managerDeployment + ", ^add /spec/template/spec/containers/0/args/[0-9]+$)",
+		},
+		"the image is missing": {
+			change:  []string{"ours:v1", "upstream:main"},
+			refused: "not there: the image (" + managerDeployment + ", ^replace /spec/template/spec/containers/0/image$)",
+		},
+		"the fields of the checks are missing": {
+			change: []string{", requeueAfterSeconds: {type: integer}, retryCount: {type: integer}", ""},
+			refused: "not there: the field requeueAfterSeconds (" + workloadsCRD + ", ^add " + status + "admissionChecks/items/properties/requeueAfterSeconds$)\n" +
+				"not there: the field retryCount (" + workloadsCRD + ", ^add " + status + "admissionChecks/items/properties/retryCount$)",
+		},
+		"the field of the requeue state is missing": {
+			change:  []string{", backoffUntil: {type: string}", ""},
+			refused: "not there: the field backoffUntil (" + workloadsCRD + ", ^add " + status + "requeueState/properties/backoffUntil$)",
+		},
+		"the column is missing": {
+			change:  []string{", {name: Requeue at}", ""},
+			refused: "not there: the column with the time of the retry (" + workloadsCRD + ", ^add /spec/versions/[0-9]+/additionalPrinterColumns/[0-9]+$)",
 		},
 		"another argument": {
-			change:  []string{`["--zap-log-level=2"]`, `["--zap-log-level=2", "--pprof"]`},
+			change:  []string{`["--zap-log-level=2"`, `["--zap-log-level=2", "--pprof"`},
 			refused: manager + `add /spec/template/spec/containers/0/args/1 "--pprof"`,
 		},
 		"another gate": {
-			change:  []string{`["--zap-log-level=2"]`, `["--zap-log-level=2", "--feature-gates=AllAlpha=true"]`},
+			change:  []string{`["--zap-log-level=2"`, `["--zap-log-level=2", "--feature-gates=AllAlpha=true"`},
 			refused: manager + `add /spec/template/spec/containers/0/args/1 "--feature-gates=AllAlpha=true"`,
 		},
 		"a port": {
@@ -100,22 +131,23 @@ func TestCompare(t *testing.T) {
 		},
 		"a right": {
 			change:  []string{"verbs: [get]", "verbs: [get, delete]"},
-			refused: `ClusterRole kueue-manager-role: add /rules/0/verbs/1 "delete"`,
+			refused: `not expected: ClusterRole kueue-manager-role: add /rules/0/verbs/1 "delete"`,
 		},
 		"a field of another name": {
-			change:  []string{"{name: {type: string}}", "{name: {type: string}, other: {type: integer}}"},
-			refused: `CustomResourceDefinition workloads.kueue.x-k8s.io: add /spec/versions/0/schema/openAPIV3Schema/properties/status/properties/admissionChecks/items/properties/other {"type":"integer"}`,
+			change:  []string{"{name: {type: string}", "{name: {type: string}, other: {type: integer}"},
+			refused: "not expected: " + workloadsCRD + `: add /spec/versions/0/schema/openAPIV3Schema/properties/status/properties/admissionChecks/items/properties/other {"type":"integer"}`,
 		},
 		"an object that is gone, another that is new": {
 			change:  []string{"name: kueue-manager-role", "name: kueue-other-role"},
-			refused: "ClusterRole kueue-manager-role: gone\nnot expected: ClusterRole kueue-other-role: new",
+			refused: "not expected: ClusterRole kueue-manager-role: gone\nnot expected: ClusterRole kueue-other-role: new",
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			r := newRelease(t, "")
-			err := r.compare(objects(t, plainObjects), objects(t, replaced(t, plainObjects, tc.change)))
-			if diff := cmp.Diff(strings.TrimPrefix("not expected: "+tc.refused, "not expected: "), strings.TrimPrefix(text(err), "not expected: ")); diff != "" {
+			r.gate = !tc.gateOff
+			after := replaced(t, replaced(t, plainObjects, released), tc.change)
+			if diff := cmp.Diff(tc.refused, text(r.compare(objects(t, plainObjects), objects(t, after)))); diff != "" {
 				t.Errorf("findings (-want,+got):\n%s", diff)
 			}
 		})

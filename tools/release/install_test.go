@@ -17,6 +17,7 @@ limitations under the License.
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,54 +38,69 @@ import (
 )
 
 // TestInstall installs manifests and chart on an API server, as strictly as
-// kubectl does, and looks at what stands there.
+// kubectl does, and looks at what stands there: those that DIST, VERSION, IMAGE
+// and GATE name, as they lie there, and those that are made from the tree.
 func TestInstall(t *testing.T) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Skip("KUBEBUILDER_ASSETS does not name a directory with etcd and kube-apiserver: see make check-dist")
 	}
-	tree := patchedTree(t)
-	for _, form := range []string{"manifests", "chart"} {
-		for _, gate := range []string{"on", "off"} {
-			t.Run(form+", gate "+gate, func(t *testing.T) {
-				r := newRelease(t, "")
-				r.tree, r.gateFlag = tree, gate
-				if err := r.complete(); err != nil {
-					t.Fatal(err)
-				}
-				c, kubeconfig := startControlPlane(t)
-				switch form {
-				case "manifests":
-					applyManifests(t, c, r)
-				case "chart":
-					installChart(t, kubeconfig, r)
-				}
-
-				var deployment appsv1.Deployment
-				if err := c.Get(t.Context(), types.NamespacedName{Namespace: "kueue-system", Name: deploymentName}, &deployment); err != nil {
-					t.Fatal(err)
-				}
-				manager := deployment.Spec.Template.Spec.Containers[0]
-				if want := "localhost/kueue:" + testVersion; manager.Image != want {
-					t.Errorf("image = %s, want %s", manager.Image, want)
-				}
-				if manager.ImagePullPolicy != corev1.PullIfNotPresent {
-					t.Errorf("imagePullPolicy = %s: an image that was loaded would not be used", manager.ImagePullPolicy)
-				}
-				gates := slices.DeleteFunc(slices.Clone(manager.Args), func(a string) bool { return !strings.Contains(a, "feature-gates") })
-				want := []string{"--feature-gates=ACRequeueAfter=true"}
-				if gate == "off" {
-					want = nil
-				}
-				if !slices.Equal(gates, want) {
-					t.Errorf("arguments that set gates = %q, want %q", gates, want)
-				}
-				for _, field := range []string{"requeueAfterSeconds", "retryCount"} {
-					if !hasField(t, c, field) {
-						t.Errorf("the API of workloads has no field %s", field)
-					}
-				}
-			})
+	if dist := os.Getenv("DIST"); dist != "" {
+		r := newRelease(t, os.Getenv("IMAGE"))
+		r.dist, r.version, r.gateFlag = dist, os.Getenv("VERSION"), os.Getenv("GATE")
+		if err := r.complete(); err != nil {
+			t.Fatal(err)
 		}
+		t.Run("what lies in "+filepath.Base(dist), func(t *testing.T) { testInstall(t, r) })
+	}
+	tree := patchedTree(t)
+	for _, gate := range []string{"on", "off"} {
+		t.Run("what is made with the gate "+gate, func(t *testing.T) {
+			r := newRelease(t, "")
+			r.tree, r.gateFlag = tree, gate
+			if err := errors.Join(r.complete(), r.makeManifests(), r.makeChart()); err != nil {
+				t.Fatal(err)
+			}
+			testInstall(t, r)
+		})
+	}
+}
+
+func testInstall(t *testing.T, r *release) {
+	for _, form := range []string{"manifests", "chart"} {
+		t.Run(form, func(t *testing.T) {
+			c, kubeconfig := startControlPlane(t)
+			switch form {
+			case "manifests":
+				applyManifests(t, c, r)
+			case "chart":
+				installChart(t, kubeconfig, r)
+			}
+
+			var deployment appsv1.Deployment
+			if err := c.Get(t.Context(), types.NamespacedName{Namespace: "kueue-system", Name: deploymentName}, &deployment); err != nil {
+				t.Fatal(err)
+			}
+			manager := deployment.Spec.Template.Spec.Containers[0]
+			if want := imageRepository(r.image) + ":" + r.image.TagStr(); manager.Image != want {
+				t.Errorf("image = %s, want %s", manager.Image, want)
+			}
+			if manager.ImagePullPolicy != corev1.PullIfNotPresent {
+				t.Errorf("imagePullPolicy = %s: an image that was loaded would not be used", manager.ImagePullPolicy)
+			}
+			gates := slices.DeleteFunc(slices.Clone(manager.Args), func(a string) bool { return !strings.Contains(a, "feature-gates") })
+			var want []string
+			if r.gate {
+				want = []string{"--feature-gates=ACRequeueAfter=true"}
+			}
+			if !slices.Equal(gates, want) {
+				t.Errorf("arguments that set gates = %q, want %q", gates, want)
+			}
+			for _, field := range [][]string{{"admissionChecks", "items", "properties", "requeueAfterSeconds"}, {"admissionChecks", "items", "properties", "retryCount"}, {"requeueState", "properties", "backoffUntil"}} {
+				if !hasField(t, c, field...) {
+					t.Errorf("the status of workloads has no field %s", strings.Join(field, "."))
+				}
+			}
+		})
 	}
 }
 
@@ -114,9 +130,6 @@ func startControlPlane(t *testing.T) (client.Client, string) {
 // applyManifests does what "kubectl apply --server-side -f" does.
 func applyManifests(t *testing.T, c client.Client, r *release) {
 	t.Helper()
-	if err := r.makeManifests(); err != nil {
-		t.Fatal(err)
-	}
 	for _, object := range objects(t, string(get(t, r.manifestsPath()))) {
 		if err := c.Patch(t.Context(), object, client.Apply, client.FieldOwner("test")); err != nil {
 			t.Fatalf("%s %s: %v", object.GetKind(), object.GetName(), err)
@@ -127,9 +140,6 @@ func applyManifests(t *testing.T, c client.Client, r *release) {
 // installChart does what "helm install --create-namespace" does.
 func installChart(t *testing.T, kubeconfig string, r *release) {
 	t.Helper()
-	if err := r.makeChart(); err != nil {
-		t.Fatal(err)
-	}
 	packaged, err := loader.LoadFile(r.chartPath())
 	if err != nil {
 		t.Fatal(err)
@@ -145,9 +155,8 @@ func installChart(t *testing.T, kubeconfig string, r *release) {
 	}
 }
 
-// hasField tells whether the API server knows a field of a workload's
-// admission checks.
-func hasField(t *testing.T, c client.Client, field string) bool {
+// hasField tells whether the API server knows a field of a workload's status.
+func hasField(t *testing.T, c client.Client, field ...string) bool {
 	t.Helper()
 	crd := &unstructured.Unstructured{}
 	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
@@ -159,8 +168,7 @@ func hasField(t *testing.T, c client.Client, field string) bool {
 		t.Fatal("the CRD has no versions", err)
 	}
 	for _, version := range versions {
-		_, found, err := unstructured.NestedMap(version.(map[string]any), "schema", "openAPIV3Schema", "properties", "status", "properties",
-			"admissionChecks", "items", "properties", field)
+		_, found, err := unstructured.NestedMap(version.(map[string]any), append([]string{"schema", "openAPIV3Schema", "properties", "status", "properties"}, field...)...)
 		if err != nil {
 			t.Fatal(err)
 		}
