@@ -1,85 +1,224 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+	http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
 package main
 
 import (
-	"encoding/json"
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"os/exec"
+	"path"
 	"path/filepath"
+	"regexp"
 	"strings"
 
-	"golang.org/x/mod/sumdb/dirhash"
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/semver"
+	"gopkg.in/yaml.v3"
 )
 
-// base is the pristine upstream source that the patches stand on.
-type base struct {
-	name string // "module version", for people
-	dir  string // where its files lie, read-only
+// baseFile is a base.yaml: all that the tool and the Makefile know about the
+// upstream that a patch set stands on. bases/v0.14/base.yaml explains the fields.
+type baseFile struct {
+	name string // of the folder that it lies in
+	file string // its path in the project
+
+	Module     string
+	Version    string
+	Pin        string
+	API        string
+	Kubernetes kubernetes
+
+	Tree    string
+	Series  string
+	Carried string
+	Overlay []string
+	Suites  string
+
+	Generated       *generated
+	PullRequestNote string `yaml:"pullRequestNote"`
+
+	SkipWithGateOn    struct{ Tests, Specs []skip } `yaml:"skipWithGateOn"`
+	IntegrationSuites []string                      `yaml:"integrationSuites"`
+	DependencyCRDs    []dependencyCRDs              `yaml:"dependencyCRDs"`
 }
 
-// findBase returns the base: the directory baseDir if it is set, else the
-// module at the version that the go.mod in pinDir requires, from Go's module
-// cache. Its content is compared with the checksum in go.sum.
-func findBase(module, pinDir, baseDir string) (base, error) {
-	if baseDir != "" {
-		dir, err := filepath.Abs(baseDir)
-		return base{name: filepath.Base(dir), dir: dir}, err
-	}
-	cmd := exec.Command("go", "mod", "download", "-json", module)
-	cmd.Dir = pinDir
-	cmd.Env = append(os.Environ(), "GOWORK=off")
-	out, runErr := cmd.Output()
-	var mod struct{ Path, Version, Dir, Sum, Error string }
-	problem := ""
-	if err := json.Unmarshal(out, &mod); err != nil || (runErr != nil && mod.Error == "") {
-		problem = failure(runErr)
-	} else {
-		problem = mod.Error
-	}
-	switch {
-	case errors.Is(runErr, exec.ErrNotFound):
-		return base{}, errors.New("go is not installed: install Go 1.25 or later and run this again")
-	case strings.Contains(problem, "checksum mismatch"):
-		return base{}, fmt.Errorf("%s has another checksum than go.sum says: it is not the base of these patches.\n"+
-			"Check GOPROXY, and remove a bad copy with \"go clean -modcache\"; do not change go.sum to make this go away.\n%s", module, problem)
-	case problem != "":
-		return base{}, fmt.Errorf("cannot download %s: %s\n"+
-			"The base comes from a Go module proxy: check the network and that GOPROXY names one (\"go env GOPROXY\")", module, problem)
-	}
-	sum, err := dirhash.HashDir(mod.Dir, mod.Path+"@"+mod.Version, dirhash.Hash1)
-	if err != nil {
-		return base{}, err
-	}
-	if sum != mod.Sum {
-		return base{}, fmt.Errorf("the files in %s were changed: they have the checksum %s, go.sum says %s.\nRemove that directory (it is a copy in Go's module cache) and run this again", mod.Dir, sum, mod.Sum)
-	}
-	return base{name: mod.Path + " " + mod.Version, dir: mod.Dir}, nil
+// kubernetes is the version of Kubernetes, and the go.mod files that agree on it.
+type kubernetes struct {
+	Version string
+	GoMods  []string `yaml:"goMods"`
 }
 
-// failure describes why a command failed, with what it wrote to stderr.
-func failure(err error) string {
-	if exit, ok := err.(*exec.ExitError); ok {
-		return strings.TrimSpace(string(exit.Stderr))
-	}
-	return fmt.Sprint(err)
+// skip is a part of a pattern of tests that are left out, and why.
+type skip struct{ Skip, Reason string }
+
+// dependencyCRDs are CRDs of another module that upstream's tests read.
+type dependencyCRDs struct {
+	Module, From, To string
+	Without          []string
 }
 
-// commitBase writes the base into the repository as a commit without parent
-// and returns it. Ignored files are taken too, all with mode 0644.
-func commitBase(r gitRepo, b base) (string, error) {
-	index, remove, err := tempIndex()
+// basePath returns the path of a base's file, in the project.
+func basePath(name string) string { return path.Join("bases", name, "base.yaml") }
+
+// openBase reads and checks the file of the base with the given name.
+func openBase(project, name string) (*baseFile, error) {
+	b := &baseFile{name: name, file: basePath(name)}
+	content, err := os.ReadFile(filepath.Join(project, filepath.FromSlash(b.file)))
+	if errors.Is(err, os.ErrNotExist) {
+		others, _ := baseNames(project)
+		return nil, fmt.Errorf("there is no base %s: %s does not exist (bases here: %s)", name, b.file, strings.Join(others, ", "))
+	}
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	defer remove()
-	ri := r.withIndex(index)
-	if _, err := ri.run(nil, "-c", "core.fileMode=false", "--work-tree="+b.dir, "-C", b.dir, "add", "--all", "--force", "."); err != nil {
-		return "", err
+	decoder := yaml.NewDecoder(bytes.NewReader(content))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(b); err != nil {
+		return nil, fmt.Errorf("%s: %s", b.file, plainYAMLError(err))
 	}
-	tree, err := ri.text("write-tree")
+	if decoder.Decode(new(yaml.Node)) != io.EOF {
+		return nil, fmt.Errorf("%s has more than one document", b.file)
+	}
+	if err := b.check(); err != nil {
+		return nil, fmt.Errorf("%s:\n%w", b.file, err)
+	}
+	return b, b.checkPin(project)
+}
+
+// baseNames returns the names of all bases of the project.
+func baseNames(project string) ([]string, error) {
+	files, err := filepath.Glob(filepath.Join(project, "bases", "*", "base.yaml"))
+	var names []string
+	for _, file := range files {
+		names = append(names, filepath.Base(filepath.Dir(file)))
+	}
+	return names, err
+}
+
+var unknownField = regexp.MustCompile(`field (\S+) not found in type \S+`)
+
+// plainYAMLError takes what only a Go programmer understands out of an error.
+func plainYAMLError(err error) string {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	return unknownField.ReplaceAllString(text, "there is no field $1")
+}
+
+// check says what is wrong with the file, all at once.
+func (b *baseFile) check() error {
+	var wrong []error
+	complain := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf("  "+format, args...)) }
+	for _, field := range []struct{ name, value string }{
+		{"module", b.Module}, {"version", b.Version}, {"pin", b.Pin}, {"api", b.API},
+		{"kubernetes.version", b.Kubernetes.Version}, {"tree", b.Tree}, {"series", b.Series}, {"suites", b.Suites},
+	} {
+		if field.value == "" {
+			complain("%s is missing", field.name)
+		}
+	}
+	if len(b.Overlay) == 0 {
+		complain("overlay is missing: name the folders in which the patches may add files")
+	}
+	if b.Version != "" && !semver.IsValid(b.Version) {
+		complain("version %q is none of a Go module, such as v1.2.3", b.Version)
+	}
+	if v := b.Kubernetes.Version; v != "" && (!semver.IsValid("v"+v) || !strings.HasPrefix(v, "1.") || strings.Count(v, ".") != 2) {
+		complain("kubernetes.version %q is none of Kubernetes, such as 1.34.1", v)
+	}
+	local := func(field string, paths ...string) {
+		for _, name := range paths {
+			if name != "" && (!filepath.IsLocal(filepath.FromSlash(name)) || path.Clean(name) != name) {
+				complain("%s: %q is no plain path below the root, such as a/b", field, name)
+			}
+		}
+	}
+	local("pin", b.Pin)
+	local("tree", b.Tree)
+	local("series", b.Series)
+	local("carried", b.Carried)
+	local("overlay", b.Overlay...)
+	local("suites", b.Suites)
+	local("kubernetes.goMods", b.Kubernetes.GoMods...)
+	local("integrationSuites", b.IntegrationSuites...)
+	if b.Carried != "" && path.Dir(b.Carried) == path.Dir(b.Series) {
+		complain("series and carried lie in the same folder: patch files would be mixed up")
+	}
+	if b.Generated != nil {
+		local("generated.sources", b.Generated.Sources...)
+		local("generated.generators", b.Generated.Generators)
+		for _, problem := range b.Generated.check() {
+			complain("generated: %s", problem)
+		}
+	}
+	for field, skips := range map[string][]skip{"tests": b.SkipWithGateOn.Tests, "specs": b.SkipWithGateOn.Specs} {
+		for _, s := range skips {
+			if s.Reason == "" {
+				complain("skipWithGateOn.%s: no reason why %q is left out", field, s.Skip)
+			}
+			if _, err := regexp.Compile(s.Skip); err != nil || s.Skip == "" {
+				complain("skipWithGateOn.%s: %q is no pattern of tests (%v)", field, s.Skip, err)
+			}
+			if strings.ContainsAny(s.Skip, "\n\r") {
+				complain("skipWithGateOn.%s: %q has more than one line", field, s.Skip)
+			}
+		}
+	}
+	for _, crds := range b.DependencyCRDs {
+		if crds.Module == "" || crds.From == "" || crds.To == "" {
+			complain("dependencyCRDs: an entry without module, from or to: %+v", crds)
+		}
+		local("dependencyCRDs", append(crds.Without, crds.From, crds.To)...)
+	}
+	return errors.Join(wrong...)
+}
+
+// checkPin compares the version of the base with the go.mod that pins it.
+func (b *baseFile) checkPin(project string) error {
+	name := path.Join(b.Pin, "go.mod")
+	content, err := os.ReadFile(filepath.Join(project, filepath.FromSlash(name)))
 	if err != nil {
-		return "", err
+		return fmt.Errorf("%s says that %s is pinned in %s: %w", b.file, b.Module, name, err)
 	}
-	return r.commitTree(tree, "", "base: "+b.name+"\n")
+	mod, err := modfile.Parse(name, content, nil)
+	if err != nil {
+		return err
+	}
+	for _, required := range mod.Require {
+		if required.Mod.Path != b.Module {
+			continue
+		}
+		if required.Mod.Version != b.Version {
+			return fmt.Errorf("%s says %s %s, but %s requires %s: make them agree (\"go get %s@%s\" in the folder of go.mod, and \"go mod tidy\")",
+				b.file, b.Module, b.Version, name, required.Mod.Version, b.Module, b.Version)
+		}
+		return nil
+	}
+	return fmt.Errorf("%s says that %s is pinned in %s, which does not require it: run \"go get %s@%s\" there", b.file, b.Module, name, b.Module, b.Version)
+}
+
+// isSuite tells whether a path of the tree belongs to tests that need a control
+// plane.
+func (b *baseFile) isSuite(name string) bool { return strings.HasPrefix(name, b.Suites+"/") }
+
+// seriesFiles returns the files that list patches, in the order of the patches.
+func (b *baseFile) seriesFiles() []string {
+	if b.Carried == "" {
+		return []string{b.Series}
+	}
+	return []string{b.Series, b.Carried}
 }

@@ -1,3 +1,19 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+	http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
 package main
 
 import (
@@ -8,98 +24,214 @@ import (
 	"testing"
 )
 
-func TestFindBaseRefuses(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs the base")
-	}
-	const module = "sigs.k8s.io/kueue"
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := findBase(module, root, ""); err != nil {
-		t.Fatal(err)
-	}
-	out, err := exec.Command("go", "env", "GOMODCACHE").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	downloads := "file://" + strings.TrimSpace(string(out)) + "/cache/download"
+// replaceInProject changes a text of a file of the project.
+func (f *fixture) replaceInProject(name, old, new string) {
+	f.t.Helper()
+	replaceIn(f.t, filepath.Join(f.project, name), old, new)
+}
 
+func TestBaseIsRefused(t *testing.T) {
+	const file = "bases/v1/base.yaml"
+	edit := func(old, new string) func(*fixture) {
+		return func(f *fixture) { f.replaceInProject(file, old, new) }
+	}
 	cases := map[string]struct {
-		proxy string
-		spoil func(t *testing.T, pin, cache string)
+		spoil func(f *fixture)
+		args  []string
 		want  []string
 	}{
-		"no proxy": {
-			proxy: "off",
-			want:  []string{"cannot download " + module, "GOPROXY"},
+		"no such base": {
+			args: []string{"--base", "v3"},
+			want: []string{"there is no base v3", "bases/v3/base.yaml", "bases here: v1"},
 		},
-		"another checksum": {
-			proxy: downloads,
-			spoil: func(t *testing.T, pin, _ string) {
-				replaceIn(t, filepath.Join(pin, "go.sum"), "kueue v0.14.8 h1:", "kueue v0.14.8 h1:A")
-			},
-			want: []string{"another checksum than go.sum says", "do not change go.sum"},
+		"unknown field": {
+			spoil: edit("suites: test", "suites: test\noverlays: [pkg]"),
+			want:  []string{file, "line", "there is no field overlays"},
 		},
-		"a file changed in the module cache": {
-			proxy: downloads,
-			spoil: func(t *testing.T, pin, cache string) {
-				if _, err := findBase(module, pin, ""); err != nil {
-					t.Fatal(err)
-				}
-				replaceIn(t, filepath.Join(cache, module+"@v0.14.8/README.md"), "Kueue", "Queue")
-			},
-			want: []string{"were changed", "Remove that directory"},
+		"no YAML": {
+			spoil: edit("suites: test", "suites: ["),
+			want:  []string{file, "line"},
 		},
-		"no go": {
-			proxy: "off",
-			spoil: func(t *testing.T, _, _ string) { t.Setenv("PATH", "") },
-			want:  []string{"go is not installed"},
+		"two documents": {
+			spoil: edit("suites: test", "suites: test\n---\npin: b"),
+			want:  []string{"more than one document"},
+		},
+		"fields missing": {
+			spoil: edit("tree: build/tree\nseries: patches/series", ""),
+			want:  []string{file, "tree is missing", "series is missing"},
+		},
+		"version of something else": {
+			spoil: edit("version: v1.0.0", "version: 1.0"),
+			want:  []string{`version "1.0" is none of a Go module`},
+		},
+		"Kubernetes' version of a module": {
+			spoil: edit("{version: 1.2.3}", "{version: v0.2.3}"),
+			want:  []string{`kubernetes.version "v0.2.3"`, "such as 1.34.1"},
+		},
+		"path that leads out": {
+			spoil: edit("overlay: [apis, pkg, test]", "overlay: [../pkg]"),
+			want:  []string{`overlay: "../pkg" is no plain path`},
+		},
+		"series in one folder": {
+			spoil: edit("patches/carried/series", "patches/carried-series"),
+			want:  []string{"lie in the same folder"},
+		},
+		"bad expression": {
+			spoil: edit(`zz_generated\.[a-z]+`, "zz_generated("),
+			want:  []string{"generated: paths:"},
+		},
+		"skip without a reason": {
+			spoil: edit("suites: test", "suites: test\nskipWithGateOn: {tests: [{skip: TestA}]}"),
+			want:  []string{`no reason why "TestA" is left out`},
+		},
+		"another version in go.mod": {
+			spoil: func(f *fixture) { f.replaceInProject("go.mod", "v1.0.0", "v1.0.1") },
+			want:  []string{"says example.org/upstream v1.0.0", "go.mod requires v1.0.1", "go get example.org/upstream@v1.0.0"},
+		},
+		"not in go.mod": {
+			spoil: func(f *fixture) { f.replaceInProject("go.mod", "require example.org/upstream v1.0.0", "") },
+			want:  []string{"does not require it", "go get example.org/upstream@v1.0.0"},
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			pin, cache := t.TempDir(), t.TempDir()
-			for _, name := range []string{"go.mod", "go.sum"} {
-				content, err := os.ReadFile(filepath.Join(root, name))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(filepath.Join(pin, name), content, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			t.Setenv("GOMODCACHE", cache)
-			t.Setenv("GOPROXY", tc.proxy)
-			t.Setenv("GOSUMDB", "off")
-			t.Setenv("GOFLAGS", "-modcacherw")
+			f := newFixture(t)
 			if tc.spoil != nil {
-				tc.spoil(t, pin, cache)
+				tc.spoil(f)
 			}
-			_, err := findBase(module, pin, "")
-			if err == nil {
-				t.Fatal("the base was accepted")
-			}
-			for _, part := range tc.want {
-				if !strings.Contains(err.Error(), part) {
-					t.Errorf("the error lacks %q:\n%v", part, err)
-				}
-			}
+			f.refused(tc.want, append([]string{"base"}, tc.args...)...)
 		})
 	}
 }
 
-func replaceIn(t *testing.T, name, old, new string) {
-	t.Helper()
-	content, err := os.ReadFile(name)
+// All bases of this project can be read.
+func TestBases(t *testing.T) {
+	root := filepath.Join("..", "..")
+	names, err := baseNames(root)
+	if err != nil || len(names) == 0 {
+		t.Fatalf("the project has the bases %q (%v)", names, err)
+	}
+	for _, name := range names {
+		if _, err := openBase(root, name); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestMakeVariables(t *testing.T) {
+	for _, tool := range []string{"make", "bash"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skip(tool + " is not installed")
+		}
+	}
+	f := newFixture(t)
+	f.replaceInProject("bases/v1/base.yaml", "suites: test", `suites: test
+integrationSuites: [core, jobs/job]
+skipWithGateOn:
+  tests:
+  - {skip: 'TestA/^a_(b|c)$', reason: r}
+  - {skip: 'TestB/it''s "$HOME" \$\(x\) \#1 #2, \\#3 %.`+"`x`"+`\\', reason: r}
+  specs:
+  - {skip: 'one, then (two|three)', reason: r}
+  - {skip: 'four\.', reason: r}
+`)
+	f.must("base", "--format=make")
+	dir := t.TempDir()
+	f.put(dir, "base.mk", f.out.String())
+	f.put(dir, "Makefile", `SHELL := /usr/bin/env bash -o pipefail
+include base.mk
+FLAGS := -skip $(GATE_ON_SKIP)
+.PHONY: show
+show:
+	@printf '%s\n' $(KUBE_VERSION) $(BASE_VERSION) $(TREE) $(INTEGRATION_SUITES) $(FLAGS) $(if x, --skip $(GATE_ON_GINKGO_SKIP))
+`)
+	cmd := exec.Command("make", "--no-print-directory", "show")
+	cmd.Dir = dir
+	out, err := cmd.Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatal(failure(err))
 	}
-	if !strings.Contains(string(content), old) {
-		t.Fatalf("%s has no %q", name, old)
+	want := `1.2.3
+v1.0.0
+build/tree
+core
+jobs/job
+-skip
+TestA/^a_(b|c)$|TestB/it's "$HOME" \$\(x\) \#1 #2, \\#3 %.` + "`x`" + `\\
+--skip
+one, then (two|three)|four\.
+`
+	if string(out) != want {
+		t.Errorf("make and the shell give\n%s\nwant\n%s", out, want)
 	}
-	if err := os.WriteFile(name, []byte(strings.Replace(string(content), old, new, 1)), 0o644); err != nil {
-		t.Fatal(err)
+}
+
+func TestKubernetesVersion(t *testing.T) {
+	cases := map[string]struct {
+		goMod string
+		want  []string // what the error has, nil for none
+	}{
+		"agrees": {
+			goMod: "require (\n\tk8s.io/api v0.2.3\n\tk8s.io/kubernetes v1.2.3\n\tk8s.io/klog/v2 v2.130.1\n\tk8s.io/utils v0.0.0-20250604170112-4c0f3b243397\n\tk8s.io/sample v0.1.0 // indirect\n)\n",
+		},
+		"required": {
+			goMod: "require k8s.io/api v0.2.2\n",
+			want:  []string{"lab/go.mod has k8s.io/api v0.2.2", "k8s.io/api@v0.2.3", `"go mod tidy" (in lab)`, "bases/v1/base.yaml"},
+		},
+		"Kubernetes itself": {
+			goMod: "require k8s.io/kubernetes v1.2.4\n",
+			want:  []string{"k8s.io/kubernetes@v1.2.3"},
+		},
+		"replaced": {
+			goMod: "require k8s.io/api v0.0.0\n\nreplace k8s.io/api => k8s.io/api v0.2.2\n",
+			want:  []string{"lab/go.mod has k8s.io/api v0.2.2"},
+		},
+		"replaced by the right one": {
+			goMod: "require k8s.io/api v0.0.0\n\nreplace k8s.io/api => k8s.io/api v0.2.3\n",
+		},
+		"tool": {
+			goMod: "tool k8s.io/code-generator/cmd/x\n\nrequire k8s.io/code-generator v0.2.2 // indirect\n",
+			want:  []string{"k8s.io/code-generator@v0.2.3"},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.replaceInProject("bases/v1/base.yaml", "{version: 1.2.3}", "{version: 1.2.3, goMods: [lab/go.mod]}")
+			f.put(f.project, "lab/go.mod", "module example.org/lab\n\ngo 1.25\n\n"+tc.goMod)
+			if tc.want == nil {
+				f.must("verify")
+			} else {
+				f.refused(tc.want, "verify")
+			}
+		})
+	}
+	t.Run("upstream", func(t *testing.T) {
+		f := newFixture(t)
+		f.put(f.base, "go.mod", upstreamFiles["go.mod"]+"\nrequire k8s.io/api v0.3.0\n")
+		f.refused([]string{"example.org/upstream's go.mod has k8s.io/api v0.3.0", "kubernetes.version in bases/v1/base.yaml"}, "verify")
+	})
+}
+
+func TestDependencyCRDs(t *testing.T) {
+	f := newFixture(t)
+	f.put(f.base, "go.mod", upstreamFiles["go.mod"]+"\nrequire example.org/crds v1.0.0\n\nreplace example.org/crds => ../crds\n")
+	crds := filepath.Join(f.project, "..", "crds")
+	for name, content := range map[string]string{"go.mod": "module example.org/crds\n", "crd/a.yaml": "a", "crd/b.yaml": "b", "crd/c.txt": "c"} {
+		f.put(crds, name, content)
+	}
+	const entry = "{module: example.org/crds, from: crd, to: dep-crds/others, without: [b.yaml]}"
+	f.replaceInProject("bases/v1/base.yaml", "suites: test", "suites: test\ndependencyCRDs: ["+entry+"]")
+	f.must("tree")
+	f.put(f.tree, "dep-crds/others/old.yaml", "of another version")
+	f.must("dep-crds")
+	files, err := os.ReadDir(filepath.Join(f.tree, "dep-crds/others"))
+	if err != nil || len(files) != 1 || files[0].Name() != "a.yaml" {
+		t.Errorf("the folder has %v (%v), want a.yaml alone", files, err)
+	}
+	for field, wrong := range map[string]string{"b.yaml": "z.yaml", "from: crd": "from: none"} {
+		f.replaceInProject("bases/v1/base.yaml", field, wrong)
+		f.refused([]string{"example.org/crds has no", strings.TrimPrefix(wrong, "from: "), "bases/v1/base.yaml"}, "dep-crds")
+		f.replaceInProject("bases/v1/base.yaml", wrong, field)
 	}
 }

@@ -1,10 +1,25 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+	http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
 package main
 
 import (
 	"errors"
 	"fmt"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,7 +29,7 @@ var errNothingToExport = errors.New("the tree has no commit of ours on its base:
 
 // collect reads the patch set from the commits of the tree.
 func (p project) collect(r gitRepo, baseCommit string) (patchSet, error) {
-	set := patchSet{overlay: map[string]file{}, dir: path.Dir(p.series), series: p.series}
+	set := patchSet{overlay: map[string]file{}, base: p.base}
 	if err := checkRoot(r, baseCommit); err != nil {
 		return set, fmt.Errorf("cannot export %s: %w", p.tree, err)
 	}
@@ -55,6 +70,8 @@ type collector struct {
 	set      *patchSet
 	upstream map[string]bool
 	madeBy   map[string]string // new file -> subject of the commit that made it
+	api      []string          // subjects of the commits that change the API
+	carried  string            // subject of the last commit that is carried
 	wrong    []error
 }
 
@@ -73,25 +90,20 @@ func (c *collector) add(parent, commit string) error {
 	if err != nil {
 		return err
 	}
-	if msg.subject == generatedSubject {
-		for _, change := range changes {
-			if !isGenerated(change.path) {
-				complain("changes %s, which is not generated: commit that apart", change.path)
-			}
-		}
+	changes, generated := c.withoutGenerated(changes)
+	if c.isGeneratedFixup(msg, changes, generated) {
 		return nil
 	}
+	c.checkPlace(msg, changes, generated, complain)
 	if err := msg.check(); err != nil {
 		complain("is not ready:\n  %s", strings.ReplaceAll(err.Error(), "\n", "\n  "))
 	}
-	if len(changes) == 0 {
+	if len(changes) == 0 && len(generated) == 0 {
 		complain("changes nothing: drop it")
 	}
 	var hunks, overlay []string
 	for _, change := range changes {
 		switch {
-		case isGenerated(change.path):
-			complain("changes %s, which is generated: take it out of the commit (\"make generate\" commits it apart)", change.path)
 		case c.upstream[change.path] && change.status == "A":
 			complain("adds %s again, which an earlier commit removed: squash the two", change.path)
 		case c.upstream[change.path]:
@@ -101,7 +113,7 @@ func (c *collector) add(parent, commit string) error {
 		case c.madeBy[change.path] != "":
 			complain("makes %s, which the commit %q made before: squash the two", change.path, c.madeBy[change.path])
 		case c.project.overlayRoot(change.path) == "":
-			complain("makes %s, which is outside of the overlay (%s): move it there", change.path, strings.Join(c.project.overlayRoots, ", "))
+			complain("makes %s, which is outside of the overlay (%s): move it there", change.path, strings.Join(c.project.base.Overlay, ", "))
 		case change.mode != "100644" && change.mode != "100755":
 			complain("makes %s, which is no ordinary file", change.path)
 		default:
@@ -127,6 +139,52 @@ func (c *collector) add(parent, commit string) error {
 	}
 	c.set.patches = append(c.set.patches, one)
 	return nil
+}
+
+// fixup begins the subject of a commit that "git rebase --autosquash" puts into
+// an earlier one.
+const fixup = "fixup! "
+
+// isGeneratedFixup tells whether a commit is one that "make generate" leaves: it
+// has generated code alone, which belongs to an earlier commit.
+func (c *collector) isGeneratedFixup(msg message, changes, generated []change) bool {
+	target, ok := strings.CutPrefix(msg.subject, fixup)
+	return ok && len(changes) == 0 && len(generated) > 0 && slices.Contains(c.api, target)
+}
+
+// checkPlace complains about a commit that has what belongs to another one, or
+// stands where it cannot be exported from.
+func (c *collector) checkPlace(msg message, changes, generated []change, complain func(string, ...any)) {
+	base := c.project.base
+	if strings.HasPrefix(msg.subject, fixup) {
+		complain("belongs to an earlier one: put them together with \"git rebase --interactive --autosquash base\"")
+	}
+	if slices.ContainsFunc(changes, func(change change) bool { return base.isSource(change.path) }) {
+		c.api = append(c.api, msg.subject)
+	} else if len(generated) > 0 {
+		complain("changes %s, which is generated, and not what it is made from (%s): take it out of the commit; \"make generate\" puts it with the commit that changes the API",
+			generated[0].path, strings.Join(base.Generated.Sources, ", "))
+	}
+	switch {
+	case msg.isCarried() && base.Carried == "":
+		complain("is carried (%s), but %s names no series for such patches: say \"carried: ...\" there", trailerStatus, base.file)
+	case msg.isCarried():
+		c.carried = msg.subject
+	case c.carried != "":
+		complain("stands after %q, which is carried, and upstream would get it without that one: put it before (git rebase --interactive base)", c.carried)
+	}
+}
+
+// withoutGenerated takes the generated files out of the changes.
+func (c *collector) withoutGenerated(all []change) (changes, generated []change) {
+	for _, change := range all {
+		if c.project.base.isGenerated(change.path) {
+			generated = append(generated, change)
+		} else {
+			changes = append(changes, change)
+		}
+	}
+	return changes, generated
 }
 
 // change is a file that a commit changes.
@@ -160,11 +218,11 @@ func (p project) export(force bool) error {
 	if len(changed) > 0 {
 		return fmt.Errorf("%s has changes that are not committed:\n  %s\nCommit them (a fix of an earlier patch with \"git commit --fixup\" and \"git rebase --autosquash\"), then run \"make export\" again", p.tree, firstOf(changed))
 	}
-	b, err := p.base()
+	src, err := p.source()
 	if err != nil {
 		return err
 	}
-	baseCommit, err := commitBase(r, b)
+	baseCommit, err := commitBase(r, src)
 	if err != nil {
 		return err
 	}
@@ -172,7 +230,7 @@ func (p project) export(force bool) error {
 	if err != nil {
 		return err
 	}
-	ignored, err := r.items(append([]string{"ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--"}, p.overlayRoots...)...)
+	ignored, err := r.items(append([]string{"ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--"}, p.base.Overlay...)...)
 	if err == nil && len(ignored) > 0 {
 		p.say("note: git ignores these files in the overlay's folders, so they are not exported:\n  %s", firstOf(ignored))
 	}
@@ -181,7 +239,7 @@ func (p project) export(force bool) error {
 	}
 	now := readStamp(r)
 	now.Head, now.Files = r.head(), checksums(set.files())
-	now.Patched = "" // the next "make tree" builds anew, generated code included
+	now.Input = "" // the next "make tree" builds anew, generated code included
 	return now.write(r)
 }
 

@@ -1,3 +1,19 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+	http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
 package main
 
 import (
@@ -21,8 +37,9 @@ const (
 // gitRepo runs git on one repository. It reads no configuration but the
 // repository's own, so nobody's settings change a result.
 type gitRepo struct {
-	dir   string // the work tree
+	dir   string // where the repository is, and the work tree
 	index string // an index file of its own, "" for the repository's
+	files string // a work tree elsewhere, "" for dir
 }
 
 func (r gitRepo) gitDir() string { return filepath.Join(r.dir, ".git") }
@@ -45,12 +62,16 @@ func (e *gitError) Error() string {
 
 // run runs git with stdin and returns its stdout unchanged.
 func (r gitRepo) run(stdin []byte, args ...string) ([]byte, error) {
+	files := r.files
+	if files == "" {
+		files = r.dir
+	}
 	cmd := exec.Command("git", append([]string{
-		"--git-dir=" + r.gitDir(), "--work-tree=" + r.dir,
+		"--git-dir=" + r.gitDir(), "--work-tree=" + files,
 		"-c", "core.autocrlf=false", "-c", "core.excludesFile=", "-c", "commit.gpgSign=false",
 		"-c", "core.hooksPath=/dev/null", "-c", "core.quotePath=false",
 	}, args...)...)
-	cmd.Dir = r.dir
+	cmd.Dir = files
 	cmd.Env = r.environ()
 	cmd.Stdin = bytes.NewReader(stdin)
 	var stdout, stderr bytes.Buffer

@@ -1,13 +1,26 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+	http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
 // Command patchset keeps a set of patches on an upstream Go module: it makes
 // the patched tree, takes the work done there back into patches and overlay
 // files, and proves that the two agree. git does the work.
 //
-// Nothing in it knows which base it serves: a second base is a second series
-// file with its patches, and a second directory with a go.mod that pins it.
-// "patchset tree --pin bases/v0.15 --series patches-v0.15/series --other-series
-// patches/series --tree build/kueue-v0.15" works on it; each side leaves alone
-// what the other one's series lists and its patches claim, and an overlay file
-// that both claim is shared.
+// Nothing in it knows which base it serves: bases/<name>/base.yaml says that, and
+// --base chooses one. Each base leaves alone what the series of another one lists
+// and its patches claim; an overlay file that both claim is shared.
 package main
 
 import (
@@ -17,6 +30,9 @@ import (
 
 	"github.com/spf13/cobra"
 )
+
+// defaultBase is the base that is meant if none is named.
+const defaultBase = "v0.14"
 
 func main() {
 	if err := newCommand().Execute(); err != nil {
@@ -28,6 +44,7 @@ func main() {
 // newCommand returns the command line.
 func newCommand() *cobra.Command {
 	p := &project{}
+	var baseName string
 	var force bool
 	root := &cobra.Command{
 		Use:           "patchset",
@@ -36,21 +53,14 @@ func newCommand() *cobra.Command {
 		SilenceErrors: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			p.out = cmd.OutOrStdout()
-			return p.absolute()
+			return p.open(baseName)
 		},
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&p.dir, "project", ".", "directory that holds the patches and the overlay")
-	flags.StringVar(&p.series, "series", "patches/series", "series file, relative to the project; its patches lie next to it")
-	flags.StringSliceVar(&p.otherSeries, "other-series", nil, "series files of other bases, whose patches and overlay files are left alone")
-	flags.StringSliceVar(&p.overlayRoots, "overlay-root", []string{
-		"apis/kueue/v1beta1", "pkg", "test", "keps/3258-delayed-admission-check-retries",
-	}, "folders in which new files may stand")
-	flags.StringVar(&p.tree, "tree", "build/kueue", "directory of the patched tree")
-	flags.StringVar(&p.module, "module", "sigs.k8s.io/kueue", "Go module that is the base")
-	flags.StringVar(&p.pin, "pin", ".", "directory whose go.mod and go.sum pin the base")
-	flags.StringVar(&p.baseDir, "base-dir", "", "take the base from this directory and not from a module")
-	flags.StringVar(&p.generators, "generators", "tools/generators", "directory of the module that pins the code generators; empty: generate nothing")
+	flags.StringVar(&baseName, "base", defaultBase, "base of the patches: the name of a folder in bases/")
+	flags.StringVar(&p.tree, "tree", "", "directory of the patched tree (default: what the base says)")
+	flags.StringVar(&p.sourceDir, "source-dir", "", "take the base's source from this directory and not from its module")
 
 	verb := func(use, short string, run func() error) *cobra.Command {
 		cmd := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return run() }}
@@ -64,31 +74,44 @@ func newCommand() *cobra.Command {
 	forceFlag(verb("export", "Take the commits of the tree back into patches and overlay", func() error { return p.export(force) }),
 		"undo what was done to the project's files after the tree was made")
 	verb("verify", "Prove that patches, overlay and tree agree", func() error { return p.verify() })
-	verb("verify-compile", "Prove that every patch compiles on those before it", func() error { return p.verifyCompile() })
 	verb("generate", "Make the generated code anew in the tree", func() error { return p.generate() })
 
+	verb("dep-crds", "Copy the CRDs of other projects, which upstream's suites read, to the tree", func() error { return p.copyDependencyCRDs() })
+
 	var outDir, author string
-	pr := verb("pr", "Write a plain \"git am\" series for upstream", func() error { return p.pullRequest(outDir, author) })
+	var carried bool
+	pr := verb("pr", "Write a plain \"git am\" series for upstream", func() error { return p.pullRequest(outDir, author, carried) })
 	pr.Flags().StringVar(&outDir, "out", "build/pr", "directory for the series, emptied first")
-	pr.Flags().StringVar(&author, "author", fixedName+" <"+fixedEmail+">", "author of the commits")
+	pr.Flags().StringVar(&author, "author", defaultAuthor, "author of the commits")
+	pr.Flags().BoolVar(&carried, "carried", false, "also write the patches that upstream is not asked to take")
 
 	var unit bool
 	touched := verb("touched", "Print the Go packages of the tree that the patches change or add to", func() error { return p.printTouched(unit) })
 	touched.Flags().BoolVar(&unit, "unit", false, "leave out the suites below test/, which need a control plane")
+
+	var format string
+	base := verb("base", "Print what the Makefile needs to know about the base", func() error { return p.printBase(format) })
+	base.Flags().StringVar(&format, "format", "make", "the only one: variables of make")
 	return root
 }
 
-// absolute makes the directories independent of where commands run.
-func (p *project) absolute() error {
-	for _, dir := range []*string{&p.dir, &p.tree, &p.pin, &p.generators} {
-		if *dir == "" {
-			continue
-		}
-		full, err := filepath.Abs(*dir)
-		if err != nil {
+// open reads the base's file, and makes the directories independent of where
+// commands run.
+func (p *project) open(baseName string) (err error) {
+	if p.dir, err = filepath.Abs(p.dir); err != nil {
+		return err
+	}
+	if p.base, err = openBase(p.dir, baseName); err != nil {
+		return err
+	}
+	if p.tree == "" {
+		p.tree = filepath.Join(p.dir, filepath.FromSlash(p.base.Tree))
+	}
+	if p.sourceDir != "" {
+		if p.sourceDir, err = filepath.Abs(p.sourceDir); err != nil {
 			return err
 		}
-		*dir = full
 	}
-	return nil
+	p.tree, err = filepath.Abs(p.tree)
+	return err
 }

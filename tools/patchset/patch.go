@@ -1,3 +1,19 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+	http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
 package main
 
 import (
@@ -98,6 +114,19 @@ func (m message) withOverlay(paths []string) message {
 	return m
 }
 
+// The states of a patch with upstream. All but the first want a reason or a place
+// in brackets: "Inappropriate [it needs our examples]".
+var upstreamStatus = regexp.MustCompile(`^(?:(Pending)(?: \[.+\])?|(Submitted|Different|Denied|Backport|Inappropriate) \[.+\])$`)
+
+const statusAdvice = `"Pending", "Submitted [where]", "Different [what upstream has instead]", "Denied [why]", "Backport [from where]" or "Inappropriate [why]"`
+
+// isCarried tells whether upstream is not asked to take the patch.
+func (m message) isCarried() bool {
+	return slices.ContainsFunc(m.values(trailerStatus), func(value string) bool {
+		return strings.HasPrefix(value, "Inappropriate ")
+	})
+}
+
 var (
 	issueRef   = regexp.MustCompile(`#[0-9]+\b`)
 	closesWord = regexp.MustCompile(`(?mi)^\s*(fix(es|ed)?|close[sd]?|resolve[sd]?)\b\s*[:#]|^\s*Fixes\b`)
@@ -130,6 +159,11 @@ func (m message) check() error {
 	for _, key := range []string{trailerStatus, trailerDropWhen} {
 		if len(m.values(key)) == 0 {
 			wrong = append(wrong, fmt.Errorf("has no %q trailer in its last paragraph", key+":"))
+		}
+	}
+	for _, value := range m.values(trailerStatus) {
+		if !upstreamStatus.MatchString(value) {
+			wrong = append(wrong, fmt.Errorf("has the trailer \"%s: %s\", which is none of %s", trailerStatus, value, statusAdvice))
 		}
 	}
 	return errors.Join(wrong...)
@@ -212,6 +246,15 @@ func (p patch) files() []fileDiff {
 		}
 	}
 	return files
+}
+
+// paths returns the files that the patch changes or adds.
+func (p patch) paths() []string {
+	paths := p.msg.values(trailerOverlay)
+	for _, f := range p.files() {
+		paths = append(paths, f.path)
+	}
+	return paths
 }
 
 var hunkLine = regexp.MustCompile(`^@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@`)

@@ -1,3 +1,19 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+	http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
 package main
 
 import (
@@ -18,13 +34,61 @@ type fixture struct {
 	out     strings.Builder // what the last run printed
 }
 
+// upstreamFiles is an upstream whose API is a list of names, from which a
+// generator makes a list in capital letters.
 var upstreamFiles = map[string]string{
 	"README.md":                     "upstream\n",
+	"go.mod":                        "module example.org/upstream\n\ngo 1.25\n",
 	".gitignore":                    "bin\n*.out\n",
 	"bin/tool":                      "ignored by git, but part of the module\n",
 	"pkg/a/a.go":                    "package a\n\n// One\n\nfunc one() {}\n\n// Two\n\nfunc two() {}\n\n// Three\n\nfunc three() {}\n\n// Four\n\nfunc four() {}\n",
 	"pkg/b/b.go":                    "package b\n",
-	"apis/zz_generated.deepcopy.go": "package apis\n",
+	"apis/names.go":                 "package apis\n\n// names: a b\n",
+	"apis/zz_generated.deepcopy.go": "package apis\n\n// A B\n",
+}
+
+// projectFiles is what the project has beside patches and overlay.
+var projectFiles = map[string]string{
+	"go.mod": "module example.org/project\n\ngo 1.25\n\nrequire example.org/upstream v1.0.0\n",
+	"bases/v1/base.yaml": `
+module: example.org/upstream
+version: v1.0.0
+pin: .
+api: example.org/upstream/apis
+kubernetes: {version: 1.2.3}
+tree: build/tree
+series: patches/series
+carried: patches/carried/series
+overlay: [apis, pkg, test]
+suites: test
+generated:
+  sources: [apis]
+  paths: ['apis/zz_generated\.[a-z]+\.go']
+  generators: tools/generators
+  commands:
+  - run: [shout, apis]
+`,
+	"tools/generators/go.mod": "module example.org/generators\n\ngo 1.25\n\ntool example.org/generators/shout\n",
+	"tools/generators/shout/main.go": `package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+func main() {
+	var all []string
+	files, _ := filepath.Glob(os.Args[1] + "/*.go")
+	for _, file := range files {
+		content, _ := os.ReadFile(file)
+		if _, names, ok := strings.Cut(string(content), "// names: "); ok {
+			all = append(all, strings.TrimSpace(strings.ToUpper(names)))
+		}
+	}
+	os.WriteFile(os.Args[1]+"/zz_generated.deepcopy.go", []byte("package apis\n\n// "+strings.Join(all, " ")+"\n"), 0o644)
+}
+`,
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -35,8 +99,8 @@ func newFixture(t *testing.T) *fixture {
 	for name, content := range upstreamFiles {
 		f.put(f.base, name, content)
 	}
-	if err := os.MkdirAll(f.project, 0o755); err != nil {
-		t.Fatal(err)
+	for name, content := range projectFiles {
+		f.put(f.project, name, content)
 	}
 	return f
 }
@@ -66,7 +130,7 @@ func (f *fixture) run(args ...string) error {
 	cmd := newCommand()
 	f.out.Reset()
 	cmd.SetOut(&f.out)
-	cmd.SetArgs(append([]string{"--project", f.project, "--base-dir", f.base, "--tree", f.tree, "--generators", "", "--overlay-root", "pkg,test"}, args...))
+	cmd.SetArgs(append([]string{"--project", f.project, "--base", "v1", "--source-dir", f.base, "--tree", f.tree}, args...))
 	return cmd.Execute()
 }
 
@@ -544,17 +608,48 @@ func TestExportRefuses(t *testing.T) {
 			spoil: func(f *fixture) { f.commit("a: More", map[string]string{"pkg/a/new.go": "package a // more\n"}) },
 			want:  []string{"changes pkg/a/new.go", `"a: Change four" made`, "squash"},
 		},
-		"generated file in a patch": {
+		"generated file in a commit that does not change the API": {
 			spoil: func(f *fixture) {
-				f.commit("apis: Change", map[string]string{"apis/zz_generated.deepcopy.go": "package apis // new\n"})
+				f.commit("b: Change", map[string]string{"apis/zz_generated.deepcopy.go": "package apis // new\n", "pkg/b/b.go": "package b // new\n"})
 			},
-			want: []string{"apis/zz_generated.deepcopy.go, which is generated"},
+			want: []string{"apis/zz_generated.deepcopy.go, which is generated", "make generate"},
 		},
-		"other file in a generated commit": {
+		"generated file alone": {
 			spoil: func(f *fixture) {
-				f.commitText(generatedSubject, map[string]string{"pkg/b/b.go": "package b // new\n"})
+				f.commitText("generated code", map[string]string{"apis/zz_generated.deepcopy.go": "package apis // new\n"})
 			},
-			want: []string{"pkg/b/b.go, which is not generated"},
+			want: []string{"apis/zz_generated.deepcopy.go, which is generated", "make generate"},
+		},
+		"generated fixup of a commit that does not change the API": {
+			spoil: func(f *fixture) {
+				f.commitText("fixup! a: Change one", map[string]string{"apis/zz_generated.deepcopy.go": "package apis // new\n"})
+			},
+			want: []string{"apis/zz_generated.deepcopy.go, which is generated", "autosquash"},
+		},
+		"fixup": {
+			spoil: func(f *fixture) {
+				f.commitText("fixup! a: Change one", map[string]string{"pkg/b/b.go": "package b // new\n"})
+			},
+			want: []string{"autosquash"},
+		},
+		"patch after one that is carried": {
+			spoil: func(f *fixture) {
+				f.commitText("b: Ours\n\nWhy.\n\nUpstream-Status: Inappropriate [it is ours]\nDrop-When: never\n", map[string]string{"pkg/b/b.go": "package b // new\n"})
+				f.commit("b: Theirs", map[string]string{"pkg/b/c.go": "package b\n"})
+			},
+			want: []string{"b: Theirs", `stands after "b: Ours", which is carried`},
+		},
+		"unknown status": {
+			spoil: func(f *fixture) {
+				f.commitText("b: Change\n\nWhy.\n\nUpstream-Status: Sometime\nDrop-When: never\n", map[string]string{"pkg/b/b.go": "package b // new\n"})
+			},
+			want: []string{`"Upstream-Status: Sometime"`, `"Different [what upstream has instead]"`},
+		},
+		"status without a reason": {
+			spoil: func(f *fixture) {
+				f.commitText("b: Change\n\nWhy.\n\nUpstream-Status: Inappropriate\nDrop-When: never\n", map[string]string{"pkg/b/b.go": "package b // new\n"})
+			},
+			want: []string{`"Upstream-Status: Inappropriate"`, `"Inappropriate [why]"`},
 		},
 		"issue number": {
 			spoil: func(f *fixture) {
@@ -597,21 +692,6 @@ func TestExportRefuses(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestGeneratedCommitIsNotExported(t *testing.T) {
-	f := newFixture(t)
-	f.standard()
-	want := f.snapshot()
-	f.commitText(generatedSubject, map[string]string{"apis/zz_generated.deepcopy.go": "package apis // new\n"})
-	f.must("export")
-	if got := len(f.snapshot()); got != len(want) {
-		t.Errorf("the project has %d files, want %d", got, len(want))
-	}
-	f.must("tree") // commits after the generated one are fine, too
-	f.commit("b: Change", map[string]string{"pkg/b/b.go": "package b // new\n"})
-	f.must("export")
-	f.must("verify")
 }
 
 func TestExportRemovesWhatIsGone(t *testing.T) {
@@ -796,9 +876,11 @@ func TestSecondBaseIsLeftAlone(t *testing.T) {
 	f.put(f.project, "later/one.patch", patchHeader+"Later\n\nOverlay: pkg/b/later.go\nOverlay: pkg/a/new.go\n\n")
 	f.put(f.project, "pkg/b/later.go", "package b\n")
 	f.refused([]string{"pkg/b/later.go is claimed by no patch"}, "verify")
+	f.put(f.project, "bases/v2/base.yaml", strings.Replace(projectFiles["bases/v1/base.yaml"], "patches/series\ncarried: patches/carried/series", "later/series", 1))
+	f.must("tree")
 	f.commit("b: Change", map[string]string{"pkg/b/b.go": "package b // new\n"})
-	f.must("export", "--other-series", "later/series")
-	f.must("verify", "--other-series", "later/series")
+	f.must("export")
+	f.must("verify")
 	if got := f.get(f.project, "pkg/b/later.go"); got != "package b\n" {
 		t.Errorf("the other base's overlay file is %q", got)
 	}
@@ -813,7 +895,7 @@ func TestTouched(t *testing.T) {
 		cmd := newCommand()
 		var out strings.Builder
 		cmd.SetOut(&out)
-		cmd.SetArgs([]string{"touched", unit, "--project", f.project, "--base-dir", f.base, "--overlay-root", "pkg,test"})
+		cmd.SetArgs([]string{"touched", unit, "--project", f.project, "--base", "v1", "--source-dir", f.base})
 		if err := cmd.Execute(); err != nil {
 			t.Fatal(err)
 		}

@@ -1,3 +1,19 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+	http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
 package main
 
 import (
@@ -15,14 +31,11 @@ import (
 
 // project is where the patch set is kept and how it is laid out.
 type project struct {
-	dir          string   // the repository that holds patches and overlay
-	series       string   // the series file, relative to dir; its patches lie next to it
-	otherSeries  []string // series of other bases: what they list or claim is left alone
-	overlayRoots []string // where new files may stand, in the project as in the tree
-	tree         string   // the patched tree
-	generators   string   // the module that pins the code generators, "" for none
+	dir  string    // the repository that holds patches and overlay
+	base *baseFile // what the patches stand on
+	tree string    // the patched tree
 
-	module, pin, baseDir string // see findBase
+	sourceDir string // take the base's source from here, not from a module
 
 	out io.Writer // progress
 }
@@ -32,12 +45,12 @@ func (p project) say(format string, args ...any) {
 	fmt.Fprintf(p.out, "patchset: "+format+"\n", args...)
 }
 
-func (p project) base() (base, error) {
-	b, err := findBase(p.module, p.pin, p.baseDir)
-	if err == nil {
-		p.say("base is %s", b.name)
+// source finds the base's source.
+func (p project) source() (source, error) {
+	if p.sourceDir != "" {
+		return source{name: filepath.Base(p.sourceDir), dir: p.sourceDir}, nil
 	}
-	return b, err
+	return findSource(p.base.Module, filepath.Join(p.dir, filepath.FromSlash(p.base.Pin)))
 }
 
 // file is the content of a file in the project or the tree.
@@ -59,21 +72,40 @@ func (f file) mode() fs.FileMode {
 
 // patchSet is the series with its patches, and the overlay files by path.
 type patchSet struct {
-	patches []patch
+	patches []patch // those that are carried last
 	overlay map[string]file
-	dir     string // where the patches lie, relative to the project
-	series  string // the series file, relative to the project
+	base    *baseFile
+}
+
+// seriesOf returns the series file that lists a patch.
+func (s patchSet) seriesOf(p patch) string {
+	if p.msg.isCarried() {
+		return s.base.Carried
+	}
+	return s.base.Series
+}
+
+// forUpstream returns the patches that upstream is asked to take.
+func (s patchSet) forUpstream() []patch {
+	end := len(s.patches)
+	for end > 0 && s.patches[end-1].msg.isCarried() {
+		end--
+	}
+	return s.patches[:end]
 }
 
 // files returns everything that the project keeps for the patch set.
 func (s patchSet) files() map[string]file {
 	files := map[string]file{}
-	var names strings.Builder
+	names := map[string][]byte{s.base.Series: nil}
 	for _, p := range s.patches {
-		names.WriteString(p.name + "\n")
-		files[path.Join(s.dir, p.name)] = file{content: p.render()}
+		series := s.seriesOf(p)
+		names[series] = append(names[series], p.name+"\n"...)
+		files[path.Join(path.Dir(series), p.name)] = file{content: p.render()}
 	}
-	files[s.series] = file{content: []byte(names.String())}
+	for series, content := range names {
+		files[series] = file{content: content}
+	}
 	for name, f := range s.overlay {
 		files[name] = f
 	}
@@ -95,7 +127,7 @@ func seriesNames(content []byte) []string {
 
 // overlayRoot returns the overlay root that a path lies in, "" if in none.
 func (p project) overlayRoot(name string) string {
-	for _, root := range p.overlayRoots {
+	for _, root := range p.base.Overlay {
 		if strings.HasPrefix(name, root+"/") {
 			return root
 		}
@@ -105,26 +137,42 @@ func (p project) overlayRoot(name string) string {
 
 // others returns the files that belong to the patch sets of other bases.
 func (p project) others() (map[string]bool, error) {
+	names, err := baseNames(p.dir)
+	if err != nil {
+		return nil, err
+	}
 	others := map[string]bool{}
-	for _, series := range p.otherSeries {
-		content, err := os.ReadFile(filepath.Join(p.dir, series))
+	for _, name := range names {
+		if name == p.base.name {
+			continue
+		}
+		other, err := openBase(p.dir, name)
 		if err != nil {
 			return nil, err
 		}
-		others[series] = true
-		for _, name := range seriesNames(content) {
-			name = path.Join(path.Dir(series), name)
-			others[name] = true
-			content, err := os.ReadFile(filepath.Join(p.dir, name))
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", series, err)
+		for _, series := range other.seriesFiles() {
+			content, err := os.ReadFile(filepath.Join(p.dir, series))
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
 			}
-			other, err := parsePatch(name, content)
 			if err != nil {
 				return nil, err
 			}
-			for _, claimed := range other.msg.values(trailerOverlay) {
-				others[claimed] = true
+			others[series] = true
+			for _, name := range seriesNames(content) {
+				name = path.Join(path.Dir(series), name)
+				others[name] = true
+				content, err := os.ReadFile(filepath.Join(p.dir, name))
+				if err != nil {
+					return nil, fmt.Errorf("%s: %w", series, err)
+				}
+				patch, err := parsePatch(name, content)
+				if err != nil {
+					return nil, err
+				}
+				for _, claimed := range patch.msg.values(trailerOverlay) {
+					others[claimed] = true
+				}
 			}
 		}
 	}
@@ -134,8 +182,11 @@ func (p project) others() (map[string]bool, error) {
 // onDisk returns all files of the project that belong to a patch set or seem
 // to: series, patches, and what lies in the overlay's folders.
 func (p project) onDisk() (map[string]file, error) {
-	folders := []string{path.Dir(p.series)}
-	for _, root := range p.overlayRoots {
+	var folders []string
+	for _, series := range p.base.seriesFiles() {
+		folders = append(folders, path.Dir(series))
+	}
+	for _, root := range p.base.Overlay {
 		top, _, _ := strings.Cut(root, "/")
 		if !slices.Contains(folders, top) {
 			folders = append(folders, top)
@@ -169,8 +220,13 @@ func (p project) onDisk() (map[string]file, error) {
 	return files, nil
 }
 
-// readme is the one file next to the patches that is not of the patch set.
-func (p project) readme() string { return path.Join(path.Dir(p.series), "README.md") }
+// isReadme tells whether a file is the one next to a series that is not of the
+// patch set.
+func (p project) isReadme(name string) bool {
+	return slices.ContainsFunc(p.base.seriesFiles(), func(series string) bool {
+		return name == path.Join(path.Dir(series), "README.md")
+	})
+}
 
 // ours returns the files on disk that should be those of want.
 func (p project) ours(want map[string]file) (map[string]file, error) {
@@ -183,7 +239,7 @@ func (p project) ours(want map[string]file) (map[string]file, error) {
 		return nil, err
 	}
 	for name := range disk {
-		if _, ok := want[name]; !ok && (others[name] || name == p.readme()) {
+		if _, ok := want[name]; !ok && (others[name] || p.isReadme(name)) {
 			delete(disk, name)
 		}
 	}
@@ -191,8 +247,8 @@ func (p project) ours(want map[string]file) (map[string]file, error) {
 }
 
 // load reads the patch set and checks all that can be seen without applying it.
-func (p project) load(b base) (patchSet, error) {
-	set := patchSet{overlay: map[string]file{}, dir: path.Dir(p.series), series: p.series}
+func (p project) load(src source) (patchSet, error) {
+	set := patchSet{overlay: map[string]file{}, base: p.base}
 	disk, err := p.onDisk()
 	if err != nil {
 		return set, err
@@ -201,74 +257,99 @@ func (p project) load(b base) (patchSet, error) {
 	if err != nil {
 		return set, err
 	}
-	series, ok := disk[p.series]
-	if !ok {
-		p.say("%s does not exist yet: the patch set is empty", p.series)
+	if _, ok := disk[p.base.Series]; !ok {
+		p.say("%s does not exist yet: the patch set is empty", p.base.Series)
 	}
-	var wrong []error
-	complain := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
+	l := loader{project: p, source: src, disk: disk, set: &set, listed: map[string]bool{}, claims: map[string]string{}}
+	for _, series := range p.base.seriesFiles() {
+		l.readSeries(series)
+	}
+	for _, name := range sortedKeys(disk) {
+		switch {
+		case l.listed[name] || l.claims[name] != "" || others[name] || p.isReadme(name):
+		case slices.ContainsFunc(p.base.seriesFiles(), func(series string) bool { return path.Dir(name) == path.Dir(series) }):
+			l.complain("%s is not listed in the series next to it: list it or remove it", name)
+		default:
+			l.complain("%s is claimed by no patch: name it in an %q trailer of the patch that it belongs to, or remove it", name, trailerOverlay+":")
+		}
+	}
+	return set, errors.Join(l.wrong...)
+}
 
-	claims := map[string]string{} // overlay file -> the patch that claims it
-	listed := map[string]bool{p.series: true}
-	for _, name := range seriesNames(series.content) {
-		full := path.Join(set.dir, name)
-		if listed[full] {
-			complain("%s lists %s twice", p.series, name)
+// loader gathers the patches from the files of the project, and what is wrong
+// with them.
+type loader struct {
+	project project
+	source  source
+	disk    map[string]file
+	set     *patchSet
+	listed  map[string]bool   // series files, and the patch files that they list
+	claims  map[string]string // overlay file -> the patch that claims it
+	wrong   []error
+}
+
+func (l *loader) complain(format string, args ...any) {
+	l.wrong = append(l.wrong, fmt.Errorf(format, args...))
+}
+
+// readSeries adds the patches of a series file.
+func (l *loader) readSeries(series string) {
+	l.listed[series] = true
+	for _, name := range seriesNames(l.disk[series].content) {
+		full := path.Join(path.Dir(series), name)
+		if l.listed[full] {
+			l.complain("%s lists %s twice", series, name)
 			continue
 		}
-		listed[full] = true
-		f, ok := disk[full]
+		l.listed[full] = true
+		f, ok := l.disk[full]
 		if !ok {
-			complain("%s lists %s, which does not exist", p.series, name)
+			l.complain("%s lists %s, which does not exist", series, name)
 			continue
 		}
 		one, err := parsePatch(name, f.content)
 		if err != nil {
-			complain("%w", err)
+			l.complain("%w", err)
 			continue
 		}
-		set.patches = append(set.patches, one)
-		for _, part := range one.files() {
-			switch {
-			case part.creates:
-				complain("%s creates %s: a new file belongs to the overlay (put it at %s here and name it in an %q trailer of the patch)", name, part.path, part.path, trailerOverlay+":")
-			case isGenerated(part.path):
-				complain("%s changes %s, which is generated: \"make tree\" makes it anew, take it out of the patch", name, part.path)
-			}
-		}
-		for _, claimed := range one.msg.values(trailerOverlay) {
-			f, ok := disk[claimed]
-			switch {
-			case claims[claimed] != "":
-				complain("%s is claimed by %s and by %s", claimed, claims[claimed], name)
-			case p.overlayRoot(claimed) == "":
-				complain("%s claims %s, which is outside of the overlay (%s)", name, claimed, strings.Join(p.overlayRoots, ", "))
-			case isGenerated(claimed):
-				complain("%s claims %s, which is a generated file", name, claimed)
-			case !ok:
-				complain("%s claims %s, which does not exist", name, claimed)
-			case b.has(claimed):
-				complain("%s exists in %s: the overlay only adds files, a change to it belongs into the patch as a hunk", claimed, b.name)
-			}
-			claims[claimed] = name
-			set.overlay[claimed] = f
-		}
+		l.add(one)
 	}
-	for _, name := range sortedKeys(disk) {
+}
+
+// add adds a patch with its overlay files.
+func (l *loader) add(one patch) {
+	l.set.patches = append(l.set.patches, one)
+	isGenerated := l.project.base.isGenerated
+	for _, part := range one.files() {
 		switch {
-		case listed[name] || claims[name] != "" || others[name] || name == p.readme():
-		case path.Dir(name) == set.dir:
-			complain("%s is not listed in %s: list it or remove it", name, p.series)
-		default:
-			complain("%s is claimed by no patch: name it in an %q trailer of the patch that it belongs to, or remove it", name, trailerOverlay+":")
+		case part.creates:
+			l.complain("%s creates %s: a new file belongs to the overlay (put it at %s here and name it in an %q trailer of the patch)", one.name, part.path, part.path, trailerOverlay+":")
+		case isGenerated(part.path):
+			l.complain("%s changes %s, which is generated: \"make tree\" makes it anew, take it out of the patch", one.name, part.path)
 		}
 	}
-	return set, errors.Join(wrong...)
+	for _, claimed := range one.msg.values(trailerOverlay) {
+		f, ok := l.disk[claimed]
+		switch {
+		case l.claims[claimed] != "":
+			l.complain("%s is claimed by %s and by %s", claimed, l.claims[claimed], one.name)
+		case l.project.overlayRoot(claimed) == "":
+			l.complain("%s claims %s, which is outside of the overlay (%s)", one.name, claimed, strings.Join(l.project.base.Overlay, ", "))
+		case isGenerated(claimed):
+			l.complain("%s claims %s, which is a generated file", one.name, claimed)
+		case !ok:
+			l.complain("%s claims %s, which does not exist", one.name, claimed)
+		case l.source.has(claimed):
+			l.complain("%s exists in %s: the overlay only adds files, a change to it belongs into the patch as a hunk", claimed, l.source.name)
+		}
+		l.claims[claimed] = one.name
+		l.set.overlay[claimed] = f
+	}
 }
 
 // has tells whether a file is part of the base.
-func (b base) has(name string) bool {
-	_, err := os.Lstat(filepath.Join(b.dir, filepath.FromSlash(name)))
+func (s source) has(name string) bool {
+	_, err := os.Lstat(filepath.Join(s.dir, filepath.FromSlash(name)))
 	return err == nil
 }
 

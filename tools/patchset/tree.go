@@ -1,3 +1,19 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+	http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
 package main
 
 import (
@@ -11,13 +27,11 @@ import (
 	"strings"
 )
 
-// generatedSubject is the subject of the commits that hold generated code.
-const generatedSubject = "generated code"
-
-// buildCommits makes a commit for each patch, with its hunks and its overlay
-// files, on the base commit. It only writes objects: index, branch and files
-// of the tree stay as they are, also when a patch does not apply.
-func buildCommits(r gitRepo, baseCommit string, set patchSet, msgOf func(message) message) ([]string, error) {
+// buildCommits makes a commit for each patch, with its hunks, its overlay files
+// and, if it changes the API, the generated code, on the base commit. It only
+// writes objects: index, branch and files of the tree stay as they are, also when
+// a patch does not apply.
+func (p project) buildCommits(r gitRepo, src source, baseCommit string, set patchSet) ([]string, error) {
 	index, remove, err := tempIndex()
 	if err != nil {
 		return nil, err
@@ -29,14 +43,14 @@ func buildCommits(r gitRepo, baseCommit string, set patchSet, msgOf func(message
 	}
 	var commits []string
 	parent := baseCommit
-	for _, p := range set.patches {
-		if len(p.diff) > 0 {
-			if _, err := ri.run(p.diff, "apply", "--cached", "--whitespace=nowarn", "-"); err != nil {
-				return nil, p.explain(err)
+	for _, one := range set.patches {
+		if len(one.diff) > 0 {
+			if _, err := ri.run(one.diff, "apply", "--cached", "--whitespace=nowarn", "-"); err != nil {
+				return nil, one.explain(err)
 			}
 		}
 		var entries strings.Builder
-		for _, name := range p.msg.values(trailerOverlay) {
+		for _, name := range one.msg.values(trailerOverlay) {
 			f := set.overlay[name]
 			blob, err := ri.run(f.content, "hash-object", "-w", "--stdin")
 			if err != nil {
@@ -47,11 +61,17 @@ func buildCommits(r gitRepo, baseCommit string, set patchSet, msgOf func(message
 		if _, err := ri.run([]byte(entries.String()), "update-index", "--add", "--index-info"); err != nil {
 			return nil, err
 		}
+		if p.base.needsGenerated(one) {
+			p.say("generating code for %s", one.name)
+			if err := p.addGenerated(ri, src); err != nil {
+				return nil, fmt.Errorf("after %s: %w", one.name, err)
+			}
+		}
 		tree, err := ri.text("write-tree")
 		if err != nil {
 			return nil, err
 		}
-		if parent, err = r.commitTree(tree, parent, msgOf(p.msg).String()); err != nil {
+		if parent, err = r.commitTree(tree, parent, one.msg.String()); err != nil {
 			return nil, err
 		}
 		commits = append(commits, parent)
@@ -59,15 +79,11 @@ func buildCommits(r gitRepo, baseCommit string, set patchSet, msgOf func(message
 	return commits, nil
 }
 
-// asIs is the msgOf for a tree of our own, which keeps the internal trailers.
-func asIs(m message) message { return m }
-
 // stamp is what the tool remembers in a tree's .git about its last run there.
 type stamp struct {
-	Patched    string            // the last patch's commit
-	Generators string            // what the generated code was made with
-	Head       string            // the commit that was checked out: all below it is kept in the project
-	Files      map[string]string // the project's files then, as they were on disk, with their checksums
+	Input string            // what "make tree" made the tree from, "" if it did not
+	Head  string            // the commit that was checked out: all below it is kept in the project
+	Files map[string]string // the project's files then, as they were on disk, with their checksums
 }
 
 func stampPath(r gitRepo) string { return filepath.Join(r.gitDir(), "patchset.json") }
@@ -122,11 +138,12 @@ func (p project) openTree() (gitRepo, error) {
 // makeTree makes the patched tree, or brings it up to date. It refuses to
 // throw away work, unless forced: then it is kept in a branch and a stash.
 func (p project) makeTree(force bool) error {
-	b, err := p.base()
+	src, err := p.source()
 	if err != nil {
 		return err
 	}
-	set, err := p.load(b)
+	p.say("base is %s", src.name)
+	set, err := p.load(src)
 	if err != nil {
 		return err
 	}
@@ -139,7 +156,7 @@ func (p project) makeTree(force bool) error {
 	if r, err = initRepo(p.tree); err != nil {
 		return err
 	}
-	baseCommit, err := commitBase(r, b)
+	baseCommit, err := commitBase(r, src)
 	if err != nil {
 		return err
 	}
@@ -148,45 +165,45 @@ func (p project) makeTree(force bool) error {
 			return err
 		}
 	}
-	commits, err := buildCommits(r, baseCommit, set, asIs)
+	input, err := p.input(baseCommit, set)
+	if err != nil {
+		return err
+	}
+	disk, err := p.ours(set.files())
+	if err != nil {
+		return err
+	}
+	now := stamp{Input: input, Head: r.head(), Files: checksums(disk)}
+	if before := readStamp(r); before.Input == now.Input && before.Head == now.Head {
+		p.say("%s is up to date: %d patches", p.tree, len(set.patches))
+		return now.write(r)
+	}
+	commits, err := p.buildCommits(r, src, baseCommit, set)
 	if err != nil {
 		return err
 	}
 	if _, err := r.run(nil, "tag", "--force", "base", baseCommit); err != nil { // for "git rebase --interactive base"
 		return err
 	}
-	patched := baseCommit
+	now.Head = baseCommit
 	if len(commits) > 0 {
-		patched = commits[len(commits)-1]
+		now.Head = commits[len(commits)-1]
 	}
-	disk, err := p.ours(set.files())
-	if err != nil {
+	if _, err := r.run(nil, "reset", "--quiet", "--hard", now.Head); err != nil {
 		return err
-	}
-	now := stamp{Patched: patched, Files: checksums(disk)}
-	if now.Generators, err = p.generatorsKey(); err != nil {
-		return err
-	}
-	before := readStamp(r)
-	if before.Patched == now.Patched && before.Generators == now.Generators && before.Head == r.head() {
-		p.say("%s is up to date: %d patches", p.tree, len(commits))
-		before.Files = now.Files
-		return before.write(r)
 	}
 	p.say("%s: %d patches applied", p.tree, len(commits))
-	if _, err := r.run(nil, "reset", "--quiet", "--hard", patched); err != nil {
-		return err
-	}
-	if p.generators != "" {
-		if err := p.generateInto(r, b); err != nil {
-			return err
-		}
-		if err := commitGenerated(r, p, generatedSubject); err != nil {
-			return err
-		}
-	}
-	now.Head = r.head()
 	return now.write(r)
+}
+
+// input identifies all that a tree is made from.
+func (p project) input(baseCommit string, set patchSet) (string, error) {
+	generators, err := p.generatorsKey()
+	if err != nil {
+		return "", err
+	}
+	files, err := json.Marshal(checksums(set.files()))
+	return checksum(fmt.Appendf(nil, "%s %s %s", baseCommit, generators, files)), err
 }
 
 // keepWork refuses to go on when the tree holds work that is not kept in the

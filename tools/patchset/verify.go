@@ -1,3 +1,19 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+	http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
 package main
 
 import (
@@ -6,12 +22,13 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
 // scratch applies the patch set in a directory of its own, which the caller
 // removes. The first of the commits is the base.
-func (p project) scratch(b base, set patchSet, msgOf func(message) message) (r gitRepo, commits []string, err error) {
+func (p project) scratch(src source, set patchSet) (r gitRepo, commits []string, err error) {
 	dir, err := os.MkdirTemp("", "patchset-tree-")
 	if err != nil {
 		return r, nil, err
@@ -24,11 +41,11 @@ func (p project) scratch(b base, set patchSet, msgOf func(message) message) (r g
 	if r, err = initRepo(dir); err != nil {
 		return r, nil, err
 	}
-	baseCommit, err := commitBase(r, b)
+	baseCommit, err := commitBase(r, src)
 	if err != nil {
 		return r, nil, err
 	}
-	patches, err := buildCommits(r, baseCommit, set, msgOf)
+	patches, err := p.buildCommits(r, src, baseCommit, set)
 	if err != nil {
 		return r, nil, err
 	}
@@ -37,19 +54,20 @@ func (p project) scratch(b base, set patchSet, msgOf func(message) message) (r g
 	return r, commits, err
 }
 
-// verify applies the patch set in a directory of its own, exports it again and
-// compares; then it generates code there twice and compares that.
+// verify applies the patch set in a directory of its own, generated code
+// included, exports it again and compares. Then it generates code anew there, and
+// compares with the tree that "make tree" made.
 func (p project) verify() error {
-	b, err := p.base()
+	src, err := p.source()
 	if err != nil {
 		return err
 	}
-	p.say("checking %s, the patches and the overlay", p.series)
-	set, err := p.load(b)
-	if err != nil {
+	p.say("base is %s; checking versions, %s, the patches and the overlay", src.name, p.base.Series)
+	set, err := p.load(src)
+	if err := errors.Join(p.verifyKubernetes(src), err); err != nil {
 		return err
 	}
-	r, commits, err := p.scratch(b, set, asIs)
+	r, commits, err := p.scratch(src, set)
 	if err != nil {
 		return err
 	}
@@ -66,106 +84,77 @@ func (p project) verify() error {
 	if stale := differences(disk, again.files()); len(stale) > 0 && len(disk) > 0 {
 		return fmt.Errorf("these files are not what \"make export\" writes:\n  %s\nRun \"make tree\" and \"make export\"", firstOf(stale))
 	}
-	if p.generators != "" {
-		if err := p.verifyGenerated(r, b); err != nil {
-			return err
-		}
+	if err := p.verifyGenerated(r, src); err != nil {
+		return err
+	}
+	if err := p.verifyTree(r, commits, set); err != nil {
+		return err
 	}
 	p.say("all is well: %d patches, %d overlay files", len(set.patches), len(set.overlay))
 	return nil
 }
 
-// verifyGenerated checks that code can be generated from the patched types,
-// that only generated files change by it, and that a second run changes nothing.
-func (p project) verifyGenerated(r gitRepo, b base) error {
-	var first string
-	for range 2 {
-		if err := p.generateInto(r, b); err != nil {
-			return err
-		}
-		changed, err := r.dirty()
-		if err != nil {
-			return err
-		}
-		for _, name := range changed {
-			if !isGenerated(name) {
-				return fmt.Errorf("the code generators changed %s, which is not among the generated files", name)
-			}
-		}
-		if _, err := r.run(nil, "add", "--all", "--force", "."); err != nil {
-			return err
-		}
-		tree, err := r.text("write-tree")
-		if err != nil {
-			return err
-		}
-		if first != "" && tree != first {
-			return errors.New("generating code a second time gives other files")
-		}
-		first = tree
+// verifyGenerated checks that the generators, run on the last commit, change
+// nothing: a second run gives the same files, and no patch changes the API beside
+// those that have the generated code.
+func (p project) verifyGenerated(r gitRepo, src source) error {
+	if p.base.Generated == nil {
+		return nil
 	}
-	return nil
+	p.say("generating code again and comparing")
+	if err := p.runGenerators(r.dir, src); err != nil {
+		return err
+	}
+	changed, err := r.dirty()
+	if err == nil && len(changed) > 0 {
+		err = fmt.Errorf("generating code on all patches gives other files than in the commits that change the API:\n  %s\n"+
+			"Either the generators give other files the second time, or a patch changes what they read outside of generated.sources in %s", firstOf(changed), p.base.file)
+	}
+	return err
 }
 
-// verifyCompile builds the tree as it is after each patch, generated code
-// included, and vets the packages touched so far, tests included.
-func (p project) verifyCompile() error {
-	b, err := p.base()
+// verifyTree compares the tree with the commits made anew, if it is as "make
+// tree" left it, and that was from the files that are here.
+func (p project) verifyTree(r gitRepo, commits []string, set patchSet) error {
+	tree := gitRepo{dir: p.tree}
+	if _, err := os.Stat(tree.gitDir()); err != nil {
+		return nil
+	}
+	input, err := p.input(commits[0], set)
 	if err != nil {
 		return err
 	}
-	set, err := p.load(b)
-	if err != nil {
-		return err
+	known := readStamp(tree)
+	if known.Input != input || known.Head != tree.head() {
+		p.say("%s has other work, or is older: not compared", p.tree)
+		return nil
 	}
-	r, commits, err := p.scratch(b, set, asIs)
-	if err != nil {
-		return err
+	if last := commits[len(commits)-1]; known.Head != last {
+		return fmt.Errorf("%s has the commit %.12s, but making it anew gives %.12s: what it was made from is not all in the stamp (a bug of this tool); remove %s and run \"make tree\"",
+			p.tree, known.Head, last, p.tree)
 	}
-	defer os.RemoveAll(r.dir)
-	for i, one := range set.patches {
-		p.say("compiling after %s (%d of %d; minutes when nothing is cached)", one.name, i+1, len(set.patches))
-		if _, err := r.run(nil, "reset", "--quiet", "--hard", commits[i+1]); err != nil {
-			return err
-		}
-		if p.generators != "" {
-			if err := p.generateInto(r, b); err != nil {
-				return fmt.Errorf("after %s: %w", one.name, err)
-			}
-		}
-		sofar := set
-		sofar.patches = set.patches[:i+1]
-		if err := command(r.dir, "go", "build", "./..."); err != nil {
-			return fmt.Errorf("%s does not compile on the patches before it: %w", one.name, err)
-		}
-		if packages := existing(r.dir, sofar.touched()); len(packages) > 0 {
-			if err := command(r.dir, "go", append([]string{"vet"}, packages...)...); err != nil {
-				return fmt.Errorf("%s: its packages' tests do not pass go vet: %w", one.name, err)
-			}
-		}
-	}
-	p.say("every patch compiles on those before it")
 	return nil
 }
 
 // touched returns the Go packages that the patches change or add files to, as
 // "./dir" relative to the tree.
-func (s patchSet) touched() []string {
+func touched(patches ...patch) []string {
 	dirs := map[string]bool{}
-	add := func(name string) {
-		if path.Ext(name) == ".go" {
-			dirs["./"+path.Dir(name)] = true
-		}
-	}
-	for _, p := range s.patches {
-		for _, f := range p.files() {
-			add(f.path)
-		}
-		for _, name := range p.msg.values(trailerOverlay) {
-			add(name)
+	for _, p := range patches {
+		for _, name := range p.paths() {
+			if path.Ext(name) == ".go" {
+				dirs["./"+path.Dir(name)] = true
+			}
 		}
 	}
 	return sortedKeys(dirs)
+}
+
+// unitTests leaves out the packages of suites, which need a control plane.
+func (b *baseFile) unitTests(packages []string) []string {
+	return slices.DeleteFunc(slices.Clone(packages), func(pkg string) bool {
+		return b.isSuite(strings.TrimPrefix(pkg, "./") + "/")
+	})
 }
 
 // existing leaves out directories that the tree has no Go files in.
@@ -181,18 +170,19 @@ func existing(tree string, packages []string) []string {
 
 // printTouched prints the touched packages, one a line, and nothing else.
 func (p project) printTouched(unit bool) error {
-	b, err := findBase(p.module, p.pin, p.baseDir)
+	src, err := p.source()
 	if err != nil {
 		return err
 	}
-	set, err := p.load(b)
+	set, err := p.load(src)
 	if err != nil {
 		return err
 	}
-	for _, pkg := range set.touched() {
-		if unit && strings.HasPrefix(pkg, "./test/") {
-			continue
-		}
+	packages := touched(set.patches...)
+	if unit {
+		packages = p.base.unitTests(packages)
+	}
+	for _, pkg := range packages {
 		fmt.Fprintln(p.out, pkg)
 	}
 	return nil
