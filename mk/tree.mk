@@ -19,9 +19,9 @@ generate: need-tools ## Make the generated code anew in build/kueue, while worki
 verify: need-tools ## Prove that patches, overlay and generated code agree: apply, export, compare.
 	@$(PATCHSET) verify
 
-.PHONY: verify-compile
-verify-compile: need-tools ## Prove that each patch compiles on those before it (minutes when nothing is cached).
-	@$(PATCHSET) verify-compile
+.PHONY: verify-commits
+verify-commits: need-tools ## Prove that each commit compiles and passes the unit tests of what it touches (long; QUICK=1: only check the types).
+	@$(PATCHSET) verify-commits $(if $(QUICK),--quick)
 
 .PHONY: pr
 pr: need-tools ## Write build/pr/*.patch, a "git am" series for upstream's tag (AUTHOR="Name <mail>").

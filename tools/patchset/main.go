@@ -74,6 +74,9 @@ func newCommand() *cobra.Command {
 	forceFlag(verb("export", "Take the commits of the tree back into patches and overlay", func() error { return p.export(force) }),
 		"undo what was done to the project's files after the tree was made")
 	verb("verify", "Prove that patches, overlay and tree agree", func() error { return p.verify() })
+	var quick bool
+	verb("verify-commits", "Prove that each commit compiles and passes the unit tests of what it touches", func() error { return p.verifyCommits(quick) }).
+		Flags().BoolVar(&quick, "quick", false, "only check the types of all packages, tests included")
 	verb("generate", "Make the generated code anew in the tree", func() error { return p.generate() })
 
 	verb("dep-crds", "Copy the CRDs of other projects, which upstream's suites read, to the tree", func() error { return p.copyDependencyCRDs() })
