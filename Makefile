@@ -7,7 +7,9 @@ SHELL := /usr/bin/env bash -o pipefail
 MAKEFLAGS += --no-print-directory
 
 PROJECT := $(CURDIR)
-TREE ?= build/kueue
+# What the patches stand on: a folder in bases/. What depends on it, base.yaml says.
+BASE ?= v0.14
+BASE_MK := build/$(BASE).mk
 TREE_DIR = $(abspath $(TREE))
 BIN := $(PROJECT)/build/bin
 # In the demo, the cluster, the manifests and the chart: on or off.
@@ -31,5 +33,15 @@ help: ## Show this list.
 .PHONY: need-tools
 need-tools:
 	@for tool in go git; do command -v $$tool >/dev/null || { echo "error: $$tool is not installed, or not in PATH: install it (go 1.26 or later, git 2.31 or later) and run make again" >&2; exit 1; }; done
+
+# TREE, versions, what is skipped with the gate on, suites. Not for help and clean,
+# which need no Go.
+ifneq ($(filter-out help clean,$(or $(MAKECMDGOALS),help)),)
+include $(BASE_MK)
+endif
+
+$(BASE_MK): bases/$(BASE)/base.yaml go.mod tools/patchset/base.go tools/patchset/makevars.go | need-tools
+	@mkdir -p $(@D)
+	@go run ./tools/patchset --base $(BASE) base >$@.new && mv $@.new $@
 
 include mk/tree.mk mk/build.mk mk/test.mk mk/lab.mk mk/bench.mk mk/release.mk mk/e2e.mk

@@ -1,8 +1,7 @@
 ##@ Building
 
-KUBE_VERSION := 1.34.1
 # kubeadm reads its version from client-go, the others from component-base.
-KUBE_LDFLAGS := -s -w $(foreach package,component-base/version client-go/pkg/version,-X k8s.io/$(package).gitVersion=v$(KUBE_VERSION) -X k8s.io/$(package).gitMajor=1 -X k8s.io/$(package).gitMinor=34)
+KUBE_LDFLAGS := -s -w $(foreach package,component-base/version client-go/pkg/version,-X k8s.io/$(package).gitVersion=v$(KUBE_VERSION) -X k8s.io/$(package).gitMajor=1 -X k8s.io/$(package).gitMinor=$(word 2,$(subst ., ,$(KUBE_VERSION))))
 
 .PHONY: build
 build: fresh-tree ## Build build/bin/manager from the patched tree.

@@ -3,7 +3,6 @@
 # Raise RELEASE with each release on the same base. Only a commit that has the
 # tag $(RELEASE_VERSION) has that version; another one has the commit behind it.
 # After a dot, because image tags and labels take no "+".
-BASE_VERSION := v0.14.8
 RELEASE := 2
 RELEASE_VERSION := $(BASE_VERSION)-acrequeueafter.$(RELEASE)
 COMMIT := $(shell git rev-parse --verify --quiet HEAD || echo unknown)
@@ -12,7 +11,7 @@ TAGGED := $(if $(DIRTY),,$(shell git tag --points-at HEAD --list $(RELEASE_VERSI
 VERSION := $(RELEASE_VERSION)$(if $(TAGGED),,.g$(shell git rev-parse --verify --quiet --short=12 HEAD || echo unknown)$(DIRTY))
 # The date of the commit, not of the build: the same commit gives the same bytes.
 BUILD_DATE := $(shell TZ=UTC0 git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null || echo unknown)
-VERSION_PKG := sigs.k8s.io/kueue/pkg/version
+VERSION_PKG := $(BASE_MODULE)/pkg/version
 MANAGER_LDFLAGS := -s -w -X $(VERSION_PKG).GitVersion=$(VERSION) -X $(VERSION_PKG).GitCommit=$(COMMIT) -X $(VERSION_PKG).BuildDate=$(BUILD_DATE)
 
 # The first architecture is the one of Docker's classic image store.
@@ -64,7 +63,7 @@ dist: ## Write all that a release has to build/dist, emptied before, and check i
 # govulncheck, and the tests that install what is in build/dist.
 .PHONY: check-dist
 check-dist: release-tool envtest $(BIN)/govulncheck ## Check build/dist: versions, the difference to plain Kueue, vulnerabilities, that it installs.
-	@$(RELEASE_TOOL) check --base "$$(go list -m -f '{{.Dir}}' sigs.k8s.io/kueue)" --govulncheck $(BIN)/govulncheck
+	@$(RELEASE_TOOL) check --base "$$(go list -m -f '{{.Dir}}' $(BASE_MODULE))" --govulncheck $(BIN)/govulncheck
 	$(call say,installing the manifests and the chart on an API server)
 	@PATCHED_TREE=$(TREE_DIR) DIST=$(abspath $(DIST)) VERSION=$(VERSION) IMAGE=$(IMAGE) GATE=$(GATE) KUBEBUILDER_ASSETS=$(BIN) go test -count=1 -run TestInstall ./tools/release
 

@@ -1,20 +1,10 @@
 ##@ Testing
 
 # The second run of the unit tests has the gate on by default. What upstream's
-# tests expect and the contract does not allow is left out there; the KEP lists
+# tests expect and the contract does not allow is left out there; base.yaml lists
 # it, with the reasons.
 GATE_ON_DIR := $(PROJECT)/build/gate-on
-GATE_ON_SKIP := TestReconcile/^workload_with_retry_checks_should_be_evicted_and_checks_should_be_pending
-GATE_ON_SKIP := $(GATE_ON_SKIP)|TestReconcile/^when_request_fails_and_is_retried
-GATE_ON_SKIP := $(GATE_ON_SKIP)|TestReconcile/^workload_retries_the_admission_check_when_is_not_admitted_and_receives_the_provisioning_request.s_BookingExpired_condition
-GATE_ON_SKIP := $(GATE_ON_SKIP)|TestSchedulerWhenWorkloadModifiedConcurrently/^use_patch_in_(admit|requeueAndUpdate)_when_the_WorkloadRequestUseMergePatch_feature_is_disabled
-GATE_ON_SKIP := $(GATE_ON_SKIP)|TestHeadsAsync/^(Add|Update)Workload
-GATE_ON_GINKGO_SKIP := the workload should get the AdditionalChecks added
-GATE_ON_GINKGO_SKIP := $(GATE_ON_GINKGO_SKIP)|Admission checks for an evicted workload are Pending
-GATE_ON_GINKGO_SKIP := $(GATE_ON_GINKGO_SKIP)|Should retry if a ProvisioningRequest fails, then (succeed|reject)
-GATE_ON_GINKGO_SKIP := $(GATE_ON_GINKGO_SKIP)|Should retry when a ProvisioningRequest is in BookingExpired stated, then succeed
-GATE_ON_GINKGO_SKIP := $(GATE_ON_GINKGO_SKIP)|Should retry twice if a ProvisioningRequest fails twice
-GATE_ON_TESTFLAGS := -overlay $(GATE_ON_DIR)/overlay.json -skip '$(GATE_ON_SKIP)'
+GATE_ON_TESTFLAGS := -overlay $(GATE_ON_DIR)/overlay.json -skip $(GATE_ON_SKIP)
 
 # The Go modules with code of ours. The modules below tools/ pin programs; the few
 # lines of tools/kind-node would have all of Kubernetes compiled.
@@ -89,39 +79,19 @@ test-race: fresh-tree ## Run our unit tests and some schedules of the simulation
 	@cd lab/simulation && CGO_ENABLED=1 SIMULATION_THREADS=0 go test -race -run 'TestSimulation' -rapid.seed=$(SIMULATION_SEED) -rapid.checks=$(RACE_CHECKS) -timeout 15m .
 
 INTEGRATION_GATE ?= off
-# Upstream's suites, which ours join.
-INTEGRATION_SUITES := controller/core controller/jobs/job scheduler/podsready controller/admissionchecks/provisioning controller/admissionchecks/external
 INTEGRATION_TARGET ?= $(addprefix ./test/integration/singlecluster/,$(INTEGRATION_SUITES))
 # Each process has a control plane of its own; the specs mostly wait.
 INTEGRATION_PROCS ?= 3
 GINKGO_ARGS ?=
-# CRDs that upstream's suites read from dep-crds: module, its directory, name.
-DEP_CRDS := \
-	k8s.io/autoscaler/cluster-autoscaler/apis:config/crd:cluster-autoscaler \
-	sigs.k8s.io/jobset:config/components/crd/bases:jobset-operator \
-	sigs.k8s.io/lws:config/crd/bases:leaderworkerset-operator \
-	github.com/kubeflow/mpi-operator:manifests/base:mpi-operator \
-	github.com/kubeflow/training-operator:manifests/base/crds:training-operator-crds \
-	github.com/kubeflow/trainer/v2:manifests/base/crds:kf-trainer-crds \
-	github.com/ray-project/kuberay/ray-operator:config/crd/bases:ray-operator-crds \
-	github.com/project-codeflare/appwrapper:config/crd/bases:appwrapper-crds
 
 .PHONY: dep-crds
 dep-crds: fresh-tree
 	$(call say,copying the CRDs of other projects from their modules to $(TREE)/dep-crds)
-	@cd $(TREE_DIR); for entry in $(DEP_CRDS); do \
-		IFS=: read -r module dir name <<<"$$entry"; \
-		root=$$(go list -m -f '{{.Dir}}' $$module); \
-		if [ -z "$$root" ]; then go mod download $$module; root=$$(go list -m -f '{{.Dir}}' $$module); fi; \
-		mkdir -p dep-crds/$$name; \
-		cp -f $$root/$$dir/*.yaml dep-crds/$$name/; \
-	done; \
-	chmod -R u+w dep-crds; \
-	rm -f dep-crds/training-operator-crds/kubeflow.org_mpijobs.yaml # conflicts with mpi-operator's
+	@$(PATCHSET) dep-crds
 
 .PHONY: test-integration
 test-integration: fresh-tree envtest dep-crds ## Run envtest suites in the tree (INTEGRATION_TARGET="./test/...", INTEGRATION_GATE=on, INTEGRATION_PROCS, GINKGO_ARGS).
 	$(call say,integration suites$(comma) gate $(INTEGRATION_GATE) by default: $(INTEGRATION_TARGET) (compiling takes minutes when nothing is cached))
 	@tools/gate-on.sh $(TREE) $(GATE_ON_DIR)
 	@cd $(TREE_DIR) && GOFLAGS="$(GOFLAGS)$(if $(filter on,$(INTEGRATION_GATE)), -overlay=$(GATE_ON_DIR)/overlay.json)" KUBEBUILDER_ASSETS=$(BIN) PROJECT_DIR=$(TREE_DIR)/ ENVTEST_K8S_VERSION=$(basename $(KUBE_VERSION)) \
-		go run github.com/onsi/ginkgo/v2/ginkgo run --trimpath --output-interceptor-mode=none --keep-going --procs=$(INTEGRATION_PROCS)$(if $(filter on,$(INTEGRATION_GATE)), --skip "$(GATE_ON_GINKGO_SKIP)") $(GINKGO_ARGS) $(INTEGRATION_TARGET)
+		go run github.com/onsi/ginkgo/v2/ginkgo run --trimpath --output-interceptor-mode=none --keep-going --procs=$(INTEGRATION_PROCS)$(if $(filter on,$(INTEGRATION_GATE)), --skip $(GATE_ON_GINKGO_SKIP)) $(GINKGO_ARGS) $(INTEGRATION_TARGET)

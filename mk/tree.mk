@@ -1,6 +1,6 @@
 ##@ The patch set
 
-PATCHSET := go run ./tools/patchset --tree $(TREE)
+PATCHSET := go run ./tools/patchset --base $(BASE) --tree $(TREE)
 FORCE_FLAG = $(if $(FORCE),--force)
 
 .PHONY: tree
