@@ -250,7 +250,7 @@ trap 'code=$?; { export -p; declare -f; printf "cd %q\n" "$PWD"; } > "$STATE"; e
 set -a
 `+script)
 	cmd.Dir = p.folder
-	cmd.Env = append(os.Environ(), "STATE="+p.state, "KUBECONFIG="+p.kubeconfig, "KUEUE_TREE="+absolute(p.T, treeDir), "DOCS="+absolute(p.T, ".."),
+	cmd.Env = append(os.Environ(), "STATE="+p.state, "KUBECONFIG="+p.kubeconfig, "KUEUE_TREE="+absolute(p.T, treeDir), "DOCS="+absolute(p.T, "../../../docs"),
 		"PATH="+absolute(p.T, binDir)+":"+os.Getenv("PATH"))
 	// A file, and not a pipe: what runs on in the background holds nothing up.
 	cmd.Stdout, cmd.Stderr = output, output
