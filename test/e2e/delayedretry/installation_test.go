@@ -30,10 +30,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -55,23 +53,6 @@ var _ = ginkgo.Describe("Delayed retry as installed", ginkgo.Label("feature:admi
 		check = createCheck()
 		queue = newFixture(check)
 		job = queue.createJob("job")
-		job.expectAsked(check, 0)
-	})
-
-	ginkgo.It("Should refuse bad delays and counts, with an error that names the field", ginkgo.Label("smoke"), func() {
-		for field, values := range map[string][]string{
-			"requeueAfterSeconds": {"-1", "2147483648", "1.5", `"1m"`},
-			"retryCount":          {"-1", "2147483648", "1.5", `"1"`},
-		} {
-			for _, value := range values {
-				ginkgo.By(fmt.Sprintf("refusing %s of %s", value, field))
-				patch := fmt.Sprintf(`{"status": {"admissionChecks": [{"name": %q, "state": "Retry", "message": "", "lastTransitionTime": %q, %q: %s}]}}`,
-					check, time.Now().UTC().Format(time.RFC3339), field, value)
-				err := k8sClient.Status().Patch(ctx, job.workload(gomega.Default), client.RawPatch(types.MergePatchType, []byte(patch)))
-				gomega.Expect(apierrors.IsInvalid(err)).To(gomega.BeTrue(), "%v", err)
-				gomega.Expect(err).To(gomega.MatchError(gomega.ContainSubstring("status.admissionChecks[0]." + field)))
-			}
-		}
 		job.expectAsked(check, 0)
 	})
 

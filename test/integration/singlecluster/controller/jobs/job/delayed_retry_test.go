@@ -79,33 +79,6 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", delayedRetryLabels,
 		}
 	}
 
-	ginkgo.It("Should follow the longest delay, whoever speaks last, and count each check", func() {
-		t.reserveFirst(t.ruleFor(t.checkA), t.ruleFor(t.checkB))
-		t.setCheck(applyCheck, t.checkA, kueue.CheckStateRetry, ptr.To[int32](3))
-		released := t.expectReleased()
-
-		ginkgo.By("asking for a longer delay while the workload waits")
-		t.setCheck(applyCheck, t.checkB, kueue.CheckStateRetry, ptr.To[int32](600))
-		t.wl.until("waiting longer", util.Timeout, func(wl *kueue.Workload) bool { return time.Until(requeueAtOf(wl)) > 500*time.Second })
-
-		ginkgo.By("shortening it again")
-		t.setCheck(applyCheck, t.checkB, kueue.CheckStateRetry, ptr.To[int32](5))
-		moved := t.wl.until("waiting shorter", util.Timeout, func(wl *kueue.Workload) bool { return time.Until(requeueAtOf(wl)) < 10*time.Second })
-		gomega.Expect(requeueAtOf(t.wl.versions[moved])).To(gomega.BeTemporally(">", requeueAtOf(t.wl.versions[released])))
-
-		t.expectRetryCycle(released, map[string]int32{t.checkA.Name: 1, t.checkB.Name: 1})
-
-		ginkgo.By("retrying one check once more")
-		t.setCheck(applyCheck, t.checkA, kueue.CheckStateRetry, ptr.To[int32](1))
-		released = t.expectReleased()
-		t.expectRetryCycle(released, map[string]int32{t.checkA.Name: 2, t.checkB.Name: 1})
-
-		ginkgo.By("retrying it once more, the apply leaving the delay out")
-		t.setCheck(applyCheck, t.checkA, kueue.CheckStateRetry, nil)
-		released = t.expectReleased()
-		t.expectRetryCycle(released, map[string]int32{t.checkA.Name: 3, t.checkB.Name: 1})
-	})
-
 	ginkgo.It("Should requeue at once when the Retry is withdrawn or the check not required any more", func() {
 		t.reserveFirst(t.ruleFor(t.checkA), t.ruleFor(t.checkB))
 		t.setCheck(applyCheck, t.checkA, kueue.CheckStateRetry, ptr.To[int32](600))
@@ -131,15 +104,6 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", delayedRetryLabels,
 				gomega.Expect(version.Status.AdmissionChecks).To(gomega.HaveLen(1))
 			}
 		}
-	})
-
-	ginkgo.It("Should wait as long when the manager restarts in the middle of the delay", func() {
-		t.reserveFirst(t.ruleFor(t.checkA))
-		t.setCheck(applyCheck, t.checkA, kueue.CheckStateRetry, ptr.To[int32](4))
-		released := t.expectReleased()
-		fwk.StopManager(ctx)
-		t.startManager()
-		t.expectRetryCycle(released, map[string]int32{t.checkA.Name: 1})
 	})
 
 	ginkgo.It("Should requeue at the time recorded when the gate is switched off", func() {
@@ -206,40 +170,6 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", delayedRetryLabels,
 		ginkgo.By("retrying the admitted workload")
 		t.setCheck(applyCheck, t.checkA, kueue.CheckStateRetry, ptr.To[int32](1))
 		t.expectRetryCycle(t.expectReleased(), map[string]int32{t.checkA.Name: 1})
-	})
-
-	ginkgo.It("Should take a queued workload with a late Retry out of the queue", func() {
-		t.createQueues(t.ruleFor(t.checkA))
-		holder := t.createJob("holder")
-		util.ExpectWorkloadsToHaveQuotaReservationByKey(ctx, k8sClient, t.clusterQueue.Name, holder)
-		t.follow(t.createJob("first"))
-		t.wl.until("queued, with its check", util.Timeout, func(wl *kueue.Workload) bool { return len(wl.Status.AdmissionChecks) == 1 })
-		t.setCheck(applyCheck, t.checkA, kueue.CheckStateRetry, ptr.To[int32](3))
-		held := t.wl.until("held", util.Timeout, func(wl *kueue.Workload) bool { return !requeueAtOf(wl).IsZero() })
-		gomega.Expect(k8sClient.Delete(ctx, testingjob.MakeJob("holder", t.ns.Name).Obj(), client.PropagationPolicy(metav1.DeletePropagationBackground))).To(gomega.Succeed())
-		gomega.Expect(client.IgnoreNotFound(k8sClient.Delete(ctx, &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Name: holder.Name, Namespace: holder.Namespace}}))).To(gomega.Succeed())
-		t.expectRetryCycle(held, map[string]int32{t.checkA.Name: 1})
-	})
-
-	ginkgo.It("Should hold to the delay of a preempted workload", func() {
-		t.reserveFirst(t.ruleFor(t.checkA))
-		start := time.Now()
-		gomega.Eventually(func(g gomega.Gomega) {
-			current := &kueue.Workload{}
-			g.Expect(k8sClient.Get(ctx, t.key, current)).To(gomega.Succeed())
-			workload.SetEvictedCondition(current, time.Now(), kueue.WorkloadEvictedByPreemption, "by test")
-			current.Status.AdmissionChecks[0].State = kueue.CheckStateRetry
-			current.Status.AdmissionChecks[0].LastTransitionTime = metav1.Now()
-			current.Status.AdmissionChecks[0].RequeueAfterSeconds = ptr.To[int32](3)
-			g.Expect(k8sClient.Status().Update(ctx, current)).To(gomega.Succeed())
-		}, util.Timeout, util.ShortInterval).Should(gomega.Succeed())
-		// The time is recorded before the job is seen to have stopped, or after.
-		t.wl.until("released and waiting", util.Timeout, func(wl *kueue.Workload) bool {
-			return isReleased(wl) && !isRequeued(wl) && !requeueAtOf(wl).IsZero()
-		})
-		requeued := t.wl.until("requeued", util.Timeout, isRequeued)
-		gomega.Expect(t.wl.seen[requeued]).To(gomega.BeTemporally(">=", start.Truncate(time.Second).Add(3*time.Second)))
-		t.wl.until("reserved again", util.Timeout, workload.HasQuotaReservation)
 	})
 
 	ginkgo.It("Should ignore the fields with the gate off", func() {
