@@ -31,86 +31,8 @@ import (
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
 )
 
-var retryEpoch = time.Date(2026, time.February, 6, 10, 0, 0, 0, time.UTC)
-
-// at returns the time that lies the given number of seconds after retryEpoch.
-func at(seconds float64) time.Time {
-	return retryEpoch.Add(time.Duration(seconds * float64(time.Second)))
-}
-
-func checkAt(name string, state kueue.CheckState, transition float64) kueue.AdmissionCheckState {
-	return kueue.AdmissionCheckState{
-		Name:               kueue.AdmissionCheckReference(name),
-		State:              state,
-		LastTransitionTime: metav1.NewTime(at(transition)),
-	}
-}
-
-func retryAt(name string, transition float64, requeueAfterSeconds int32) kueue.AdmissionCheckState {
-	check := checkAt(name, kueue.CheckStateRetry, transition)
-	check.RequeueAfterSeconds = ptr.To(requeueAfterSeconds)
-	return check
-}
-
-func withRetryCount(check kueue.AdmissionCheckState, count int32) kueue.AdmissionCheckState {
-	check.RetryCount = ptr.To(count)
-	return check
-}
-
-func conditionAt(conditionType string, status metav1.ConditionStatus, reason, message string, transition float64) metav1.Condition {
-	return metav1.Condition{
-		Type:               conditionType,
-		Status:             status,
-		Reason:             reason,
-		Message:            message,
-		LastTransitionTime: metav1.NewTime(at(transition)),
-	}
-}
-
-// The stages of a workload on its way through a delayed retry.
-func reserved() *utiltestingapi.WorkloadWrapper {
-	return utiltestingapi.MakeWorkload("wl", "ns").
-		Condition(conditionAt(kueue.WorkloadQuotaReserved, metav1.ConditionTrue, "QuotaReserved", "", -100))
-}
-
-func evictedFor(wl *utiltestingapi.WorkloadWrapper, reason, message string, transition float64) *utiltestingapi.WorkloadWrapper {
-	return wl.Condition(conditionAt(kueue.WorkloadEvicted, metav1.ConditionTrue, reason, message, transition))
-}
-
-func evictedByRetry(transition, requeueAt float64) *utiltestingapi.WorkloadWrapper {
-	return evictedFor(reserved(), kueue.WorkloadEvictedByAdmissionCheck, "Admission check(s) a asked for a retry", transition).
-		RequeueState(nil, ptr.To(metav1.NewTime(at(requeueAt))))
-}
-
-func releasedAt(wl *utiltestingapi.WorkloadWrapper, requeued metav1.ConditionStatus, reason string, transition float64) *utiltestingapi.WorkloadWrapper {
-	return wl.
-		SetOrReplaceCondition(conditionAt(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, "Pending", "", transition)).
-		SetOrReplaceCondition(conditionAt(kueue.WorkloadRequeued, requeued, reason, "", transition))
-}
-
-func waiting(evicted, requeueAt float64) *utiltestingapi.WorkloadWrapper {
-	return releasedAt(evictedByRetry(evicted, requeueAt), metav1.ConditionFalse, kueue.WorkloadEvictedByAdmissionCheck, evicted+1).
-		SetOrReplaceCondition(conditionAt(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, kueue.WorkloadWaitingForRetry, "", evicted+1))
-}
-
-// firstRelease returns the workload as the first release of this gate wrote it.
-func firstRelease(wl *utiltestingapi.WorkloadWrapper) *utiltestingapi.WorkloadWrapper {
-	return wl.SetOrReplaceCondition(conditionAt(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, "Pending", "Admission check(s) a asked for a retry", 1))
-}
-
-func withBackoffUntil(wl *kueue.Workload, until time.Time) *kueue.Workload {
-	wl.Status.RequeueState.BackoffUntil = ptr.To(metav1.NewTime(until))
-	return wl
-}
-
-func withMessage(check kueue.AdmissionCheckState, message string) kueue.AdmissionCheckState {
-	check.Message = message
-	return check
-}
-
-func requeuedWorkload() *utiltestingapi.WorkloadWrapper {
-	return releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByAdmissionCheck, "Admission check(s) a asked for a retry", -50),
-		metav1.ConditionTrue, kueue.WorkloadBackoffFinished, -40)
+func planAt(wl *kueue.Workload, now time.Time) RetryPlan {
+	return PlanRetry(wl, RetryContext{Now: now, IsRequired: func(kueue.AdmissionCheckReference) bool { return true }})
 }
 
 func TestPlanRetry(t *testing.T) {
@@ -612,56 +534,6 @@ func TestWaitedFor(t *testing.T) {
 			}
 			if got := plan.WaitedFor(tc.workload); got != tc.want {
 				t.Errorf("Unexpected result %t, want %t", got, tc.want)
-			}
-		})
-	}
-}
-
-// TestPlanRetryConverges carries out plan after plan, as Reconcile does, and
-// expects that the deadline recorded last is the one at which the wait ends.
-func TestPlanRetryConverges(t *testing.T) {
-	cases := map[string]*kueue.Workload{
-		"evicted, a longer delay":      evictedByRetry(0, 60).AdmissionChecks(retryAt("a", 0, 60), retryAt("b", 5, 120)).Obj(),
-		"evicted, withdrawn":           evictedByRetry(0, 60).AdmissionChecks(checkAt("a", kueue.CheckStatePending, 5)).Obj(),
-		"waiting, a longer delay":      waiting(0, 60).AdmissionChecks(retryAt("a", 0, 60), retryAt("b", 59, 60)).Obj(),
-		"waiting, shortened":           waiting(0, 60).AdmissionChecks(retryAt("a", 5, 10)).Obj(),
-		"preempted, quota held":        evictedFor(reserved(), kueue.WorkloadEvictedByPreemption, "", 0).AdmissionChecks(retryAt("a", 5, 60)).Obj(),
-		"preempted, released":          releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByPreemption, "", 0), metav1.ConditionTrue, kueue.WorkloadEvictedByPreemption, 1).AdmissionChecks(retryAt("a", 0, 60)).Obj(),
-		"queued, a late Retry":         requeuedWorkload().AdmissionChecks(retryAt("a", -45, 60)).Obj(),
-		"the queue is stopped":         releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByClusterQueueStopped, "", 0), metav1.ConditionFalse, kueue.WorkloadEvictedByClusterQueueStopped, 1).AdmissionChecks(retryAt("a", 0, 60)).Obj(),
-		"PodsReadyTimeout with a wait": releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByPodsReadyTimeout, "", 0), metav1.ConditionFalse, kueue.WorkloadEvictedByPodsReadyTimeout, 1).RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(at(60)))).AdmissionChecks(retryAt("a", 10, 120)).Obj(),
-	}
-	planAt := func(wl *kueue.Workload, now time.Time) RetryPlan {
-		return PlanRetry(wl, RetryContext{Now: now, IsRequired: func(kueue.AdmissionCheckReference) bool { return true }})
-	}
-	for name, wl := range cases {
-		t.Run(name, func(t *testing.T) {
-			now := at(5.3)
-			plan := planAt(wl, now)
-			if plan.Action != RetryRecord && plan.Action != RetryHold {
-				t.Fatalf("Unexpected first action %q", plan.Action)
-			}
-			plan.Record(wl)
-			next := planAt(wl, now)
-			if HasQuotaReservation(wl) {
-				if next.Action != RetryNone {
-					t.Errorf("Unexpected action after the deadline was recorded: %q", next.Action)
-				}
-				return
-			}
-			if next.Action != RetryWait || !next.Deadline.Equal(plan.Deadline) {
-				t.Errorf("Unexpected plan after the deadline was recorded: %v, want to wait until %s", next, plan.Deadline)
-			}
-			if early := planAt(wl, plan.Deadline.Add(-time.Nanosecond)); early.Action != RetryWait {
-				t.Errorf("Unexpected action before the deadline: %q", early.Action)
-			}
-			due := planAt(wl, plan.Deadline)
-			if due.Action != RetryRequeue {
-				t.Fatalf("Unexpected action at the deadline: %q", due.Action)
-			}
-			due.Requeue(wl, plan.Deadline)
-			if after := planAt(wl, plan.Deadline); after.Action != RetryNone {
-				t.Errorf("Unexpected action after the requeue: %q", after.Action)
 			}
 		})
 	}

@@ -16,7 +16,6 @@ limitations under the License.
 package workload
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -27,6 +26,42 @@ import (
 	"sigs.k8s.io/kueue/pkg/features"
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
 )
+
+// The stages of a workload on its way through a delayed retry.
+func evictedFor(wl *utiltestingapi.WorkloadWrapper, reason, message string, transition float64) *utiltestingapi.WorkloadWrapper {
+	return wl.Condition(conditionAt(kueue.WorkloadEvicted, metav1.ConditionTrue, reason, message, transition))
+}
+
+func evictedByRetry(transition, requeueAt float64) *utiltestingapi.WorkloadWrapper {
+	return evictedFor(reserved(), kueue.WorkloadEvictedByAdmissionCheck, "Admission check(s) a asked for a retry", transition).
+		RequeueState(nil, ptr.To(metav1.NewTime(at(requeueAt))))
+}
+
+func releasedAt(wl *utiltestingapi.WorkloadWrapper, requeued metav1.ConditionStatus, reason string, transition float64) *utiltestingapi.WorkloadWrapper {
+	return wl.
+		SetOrReplaceCondition(conditionAt(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, "Pending", "", transition)).
+		SetOrReplaceCondition(conditionAt(kueue.WorkloadRequeued, requeued, reason, "", transition))
+}
+
+func waiting(evicted, requeueAt float64) *utiltestingapi.WorkloadWrapper {
+	return releasedAt(evictedByRetry(evicted, requeueAt), metav1.ConditionFalse, kueue.WorkloadEvictedByAdmissionCheck, evicted+1).
+		SetOrReplaceCondition(conditionAt(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, kueue.WorkloadWaitingForRetry, "", evicted+1))
+}
+
+// firstRelease returns the workload as the first release of this gate wrote it.
+func firstRelease(wl *utiltestingapi.WorkloadWrapper) *utiltestingapi.WorkloadWrapper {
+	return wl.SetOrReplaceCondition(conditionAt(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, "Pending", "Admission check(s) a asked for a retry", 1))
+}
+
+func withBackoffUntil(wl *kueue.Workload, until time.Time) *kueue.Workload {
+	wl.Status.RequeueState.BackoffUntil = ptr.To(metav1.NewTime(until))
+	return wl
+}
+
+func requeuedWorkload() *utiltestingapi.WorkloadWrapper {
+	return releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByAdmissionCheck, "Admission check(s) a asked for a retry", -50),
+		metav1.ConditionTrue, kueue.WorkloadBackoffFinished, -40)
+}
 
 func TestStateOf(t *testing.T) {
 	queued := func() *utiltestingapi.WorkloadWrapper { return utiltestingapi.MakeWorkload("wl", "ns") }
@@ -72,168 +107,53 @@ func TestStateOf(t *testing.T) {
 	}
 }
 
-// everyWorkload calls f with workloads in all combinations of what the decision
-// looks at, whether they can come about or not.
-func everyWorkload(f func(name string, wl *utiltestingapi.WorkloadWrapper)) {
-	type variant struct {
-		name  string
-		apply func(*utiltestingapi.WorkloadWrapper)
-	}
-	nothing := variant{"-", func(*utiltestingapi.WorkloadWrapper) {}}
-	condition := func(conditionType string, status metav1.ConditionStatus, reasons ...string) []variant {
-		var all []variant
-		for _, reason := range reasons {
-			all = append(all, variant{fmt.Sprintf("%s=%s(%s)", conditionType, status, reason), func(wl *utiltestingapi.WorkloadWrapper) {
-				wl.SetOrReplaceCondition(conditionAt(conditionType, status, reason, "", 0))
-			}})
-		}
-		return all
-	}
-	quota := append(condition(kueue.WorkloadQuotaReserved, metav1.ConditionTrue, "QuotaReserved"),
-		condition(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, "Pending", kueue.WorkloadWaitingForRetry)...)
-	evicted := append([]variant{nothing}, condition(kueue.WorkloadEvicted, metav1.ConditionTrue, kueue.WorkloadEvictedByAdmissionCheck,
-		kueue.WorkloadEvictedByPodsReadyTimeout, kueue.WorkloadEvictedByPreemption, kueue.WorkloadDeactivated)...)
-	requeued := append([]variant{nothing}, append(condition(kueue.WorkloadRequeued, metav1.ConditionTrue, kueue.WorkloadBackoffFinished),
-		condition(kueue.WorkloadRequeued, metav1.ConditionFalse, kueue.WorkloadEvictedByAdmissionCheck,
-			kueue.WorkloadEvictedByPodsReadyTimeout, kueue.WorkloadEvictedByClusterQueueStopped, kueue.WorkloadInadmissible, kueue.WorkloadDeactivated)...)...)
-	times := []variant{nothing}
-	for _, requeueAt := range []float64{-10, 0, 30, 90} {
-		times = append(times, variant{fmt.Sprintf("requeueAt %v", requeueAt), func(wl *utiltestingapi.WorkloadWrapper) {
-			wl.RequeueState(nil, ptr.To(metav1.NewTime(at(requeueAt))))
-		}}, variant{fmt.Sprintf("requeueAt %v count 2", requeueAt), func(wl *utiltestingapi.WorkloadWrapper) {
-			wl.RequeueState(ptr.To[int32](2), ptr.To(metav1.NewTime(at(requeueAt))))
-		}})
-		for _, backoffUntil := range []float64{-20, 0, 30} {
-			times = append(times, variant{fmt.Sprintf("requeueAt %v count 2 backoffUntil %v", requeueAt, backoffUntil), func(wl *utiltestingapi.WorkloadWrapper) {
-				wl.RequeueState(ptr.To[int32](2), ptr.To(metav1.NewTime(at(requeueAt))))
-				withBackoffUntil(wl.Obj(), at(backoffUntil))
-			}})
-		}
-	}
-	var checks []variant
-	for name, check := range map[string]kueue.AdmissionCheckState{
-		"Pending":      checkAt("a", kueue.CheckStatePending, 0),
-		"Ready":        checkAt("a", kueue.CheckStateReady, 0),
-		"Retry":        checkAt("a", kueue.CheckStateRetry, 0),
-		"Retry 60":     retryAt("a", 0, 60),
-		"Retry 5.3+0":  retryAt("a", 5.3, 0),
-		"Retry 0.3+60": retryAt("a", 0.3, 60),
-		"Rejected":     checkAt("a", kueue.CheckStateRejected, 0),
-		"Pending stray": func() kueue.AdmissionCheckState {
-			c := retryAt("a", 0, 60)
-			c.State = kueue.CheckStatePending
-			return c
-		}(),
-	} {
-		checks = append(checks, variant{name, func(wl *utiltestingapi.WorkloadWrapper) { wl.AdmissionChecks(check) }})
-	}
-	for _, q := range quota {
-		for _, e := range evicted {
-			for _, r := range requeued {
-				for _, at := range times {
-					for _, c := range checks {
-						wl := utiltestingapi.MakeWorkload("wl", "ns")
-						for _, v := range []variant{q, e, r, at, c} {
-							v.apply(wl)
-						}
-						f(fmt.Sprintf("%s, %s, %s, %s, %s", q.name, e.name, r.name, at.name, c.name), wl)
-					}
-				}
-			}
-		}
-	}
-}
-
-func planAt(wl *kueue.Workload, now time.Time) RetryPlan {
-	return PlanRetry(wl, RetryContext{Now: now, IsRequired: func(kueue.AdmissionCheckReference) bool { return true }})
-}
-
-// carryOut does what the reconciler does about a plan, but for those that are the
-// rest of Kueue's.
-func carryOut(plan RetryPlan, wl *kueue.Workload, now time.Time) {
-	if plan.Untidy {
-		plan.Tidy(wl)
-	}
-	switch plan.Action {
-	case RetryEvict, RetryHold, RetryRecord:
-		plan.Record(wl)
-	case RetryRequeue:
-		plan.Requeue(wl, now)
-	case RetryReactivate:
-		SetRequeuedCondition(wl, kueue.WorkloadReactivated, "", true)
-	}
-}
-
-// isEndedByOthers returns true if the rest of Reconcile ends what keeps the
-// workload out of the queue: a backoff, a stopped queue, an error of DRA.
-func isEndedByOthers(wl *kueue.Workload) bool {
-	return isKeptOut(wl) && !HasRetryChecks(wl) && !HasRejectedChecks(wl) && (requeueAt(wl).IsZero() || isKeptOutByBackoff(wl))
-}
-
-// Whatever a workload looks like: what the queues keep from the scheduler is
-// ended, at its deadline and not before, and nothing is written twice.
-func TestEveryWorkloadComesToItsEnd(t *testing.T) {
+// What the queues and the metrics ask for follows from the state as recorded.
+func TestRecordedWait(t *testing.T) {
 	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
-	now := at(20)
-	tried := 0
-	everyWorkload(func(name string, w *utiltestingapi.WorkloadWrapper) {
-		tried++
-		wl := w.Obj()
-		first := planAt(wl, now)
-		if !HasQuotaReservation(wl) && MustWait(wl) && !isEndedByOthers(wl) && first.Action == RetryNone {
-			t.Errorf("%s: kept from the scheduler, and nobody ends it", name)
-		}
-		plan, clock := first, now
-		for steps := 0; plan.Untidy || plan.Action != RetryNone && plan.Action != RetryReject; steps++ {
-			if steps > 8 {
-				t.Fatalf("%s: no end, first %q, now %q", name, first.Action, plan.Action)
-			}
-			switch {
-			case plan.Action == RetryWait:
-				if !plan.Deadline.Equal(requeueAt(wl)) || !clock.Before(plan.Deadline) {
-					t.Errorf("%s: waits until %s, at %s, with %s recorded", name, plan.Deadline, clock, requeueAt(wl))
-				}
-				clock = plan.Deadline
-			case plan.Action == RetryRequeue && clock.Before(plan.Deadline):
-				t.Errorf("%s: requeued before its deadline", name)
-			}
-			before := wl.DeepCopy()
-			carryOut(plan, wl, clock)
-			next := planAt(wl, clock)
-			if next.Action == plan.Action && plan.Action != RetryWait && (plan.Action != RetryNone || next.Untidy) {
-				t.Errorf("%s: %q twice: %v, then %v", name, plan.Action, before.Status, wl.Status)
-			}
-			plan = next
-		}
-		if plan.Action == RetryNone && !HasQuotaReservation(wl) && MustWait(wl) && !isEndedByOthers(wl) {
-			t.Errorf("%s: kept from the scheduler at the end", name)
-		}
-	})
-	if tried < 10000 {
-		t.Errorf("Only %d workloads were tried", tried)
+	queued := func() *utiltestingapi.WorkloadWrapper { return utiltestingapi.MakeWorkload("wl", "ns") }
+	cases := map[string]struct {
+		workload         *kueue.Workload
+		wantMustWait     bool
+		wantDeadline     time.Time
+		wantBackoffUntil time.Time
+		wantUnheard      bool
+	}{
+		"queued":                   {workload: queued().Obj()},
+		"queued, a check in Retry": {workload: queued().AdmissionChecks(retryAt("a", 0, 60)).Obj(), wantMustWait: true},
+		"queued, a check rejects":  {workload: queued().AdmissionChecks(checkAt("a", kueue.CheckStateRejected, 0)).Obj(), wantMustWait: true},
+		"waiting":                  {workload: waiting(0, 60).Obj(), wantMustWait: true, wantDeadline: at(60)},
+		"a backoff of WaitForPodsReady, kept out by a condition": {
+			workload: releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByPodsReadyTimeout, "", 0), metav1.ConditionFalse, kueue.WorkloadEvictedByPodsReadyTimeout, 1).
+				RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(at(60)))).Obj(),
+			wantMustWait:     true,
+			wantBackoffUntil: at(60),
+		},
+		"a backoff that the checks have moved": {
+			workload:         withBackoffUntil(waiting(0, 60).RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(at(60)))).Obj(), at(30)),
+			wantMustWait:     true,
+			wantDeadline:     at(60),
+			wantBackoffUntil: at(30),
+		},
+		"a backoff that no condition tells of": {
+			workload:         queued().RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(at(60)))).Obj(),
+			wantBackoffUntil: at(60),
+			wantUnheard:      true,
+		},
 	}
-}
-
-// With the gate off a workload without quota that has a check in Retry and a
-// requeueAt is requeued at that time, whoever brought it there.
-func TestEveryLeftWaitingWorkloadComesToItsEnd(t *testing.T) {
-	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, false)
-	everyWorkload(func(name string, w *utiltestingapi.WorkloadWrapper) {
-		wl := w.Obj()
-		plan := PlanLeftWaiting(wl, at(20))
-		if HasQuotaReservation(wl) || requeueAt(wl).IsZero() || !HasRetryChecks(wl) {
-			return
-		}
-		want := RetryRequeue
-		if at(20).Before(requeueAt(wl)) {
-			want = RetryWait
-		}
-		if plan.Action != want || !plan.Deadline.Equal(requeueAt(wl)) {
-			t.Errorf("%s: %q at %s, want %q", name, plan.Action, plan.Deadline, want)
-		}
-		plan.Requeue(wl, at(100))
-		if MustWait(wl) || HasRetryChecks(wl) || !requeueAt(wl).IsZero() {
-			t.Errorf("%s: still kept after the requeue", name)
-		}
-	})
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := MustWait(tc.workload); got != tc.wantMustWait {
+				t.Errorf("Unexpected MustWait %t, want %t", got, tc.wantMustWait)
+			}
+			if got, waits := RetryDeadline(tc.workload); waits != !tc.wantDeadline.IsZero() || waits && !got.Equal(tc.wantDeadline) {
+				t.Errorf("Unexpected deadline %s, waits %t; want %s", got, waits, tc.wantDeadline)
+			}
+			if got := backoffUntil(tc.workload); !got.Equal(tc.wantBackoffUntil) {
+				t.Errorf("Unexpected backoffUntil %s, want %s", got, tc.wantBackoffUntil)
+			}
+			if _, got := BackoffWithoutCondition(tc.workload); got != tc.wantUnheard {
+				t.Errorf("Unexpected backoff without a condition: %t, want %t", got, tc.wantUnheard)
+			}
+		})
+	}
 }

@@ -26,6 +26,26 @@ import (
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
 )
 
+func TestStorable(t *testing.T) {
+	whole := time.Date(2026, time.February, 6, 10, 0, 0, 0, time.UTC)
+	cases := map[string]struct {
+		time, want time.Time
+	}{
+		"a whole second":                 {time: whole, want: whole},
+		"a fraction of it is rounded up": {time: whole.Add(time.Millisecond), want: whole.Add(time.Second)},
+		"the latest":                     {time: latestTime, want: latestTime},
+		"after the latest":               {time: latestTime.Add(time.Millisecond), want: latestTime},
+		"zero stays zero":                {},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := storable(tc.time); !got.Equal(tc.want) {
+				t.Errorf("Unexpected time %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestRepairTimes(t *testing.T) {
 	created := time.Date(2026, time.February, 6, 10, 0, 0, 0, time.UTC)
 	behindUTC := time.FixedZone("", -3600)

@@ -21,6 +21,7 @@ import (
 	"errors"
 	"strconv"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,6 +35,47 @@ import (
 	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
 )
+
+var retryEpoch = time.Date(2026, time.February, 6, 10, 0, 0, 0, time.UTC)
+
+// at returns the time that lies the given number of seconds after retryEpoch.
+func at(seconds float64) time.Time {
+	return retryEpoch.Add(time.Duration(seconds * float64(time.Second)))
+}
+
+func checkAt(name string, state kueue.CheckState, transition float64) kueue.AdmissionCheckState {
+	return kueue.AdmissionCheckState{
+		Name:               kueue.AdmissionCheckReference(name),
+		State:              state,
+		LastTransitionTime: metav1.NewTime(at(transition)),
+	}
+}
+
+func retryAt(name string, transition float64, requeueAfterSeconds int32) kueue.AdmissionCheckState {
+	check := checkAt(name, kueue.CheckStateRetry, transition)
+	check.RequeueAfterSeconds = ptr.To(requeueAfterSeconds)
+	return check
+}
+
+func withRetryCount(check kueue.AdmissionCheckState, count int32) kueue.AdmissionCheckState {
+	check.RetryCount = ptr.To(count)
+	return check
+}
+
+func conditionAt(conditionType string, status metav1.ConditionStatus, reason, message string, transition float64) metav1.Condition {
+	return metav1.Condition{
+		Type:               conditionType,
+		Status:             status,
+		Reason:             reason,
+		Message:            message,
+		LastTransitionTime: metav1.NewTime(at(transition)),
+	}
+}
+
+func reserved() *utiltestingapi.WorkloadWrapper {
+	return utiltestingapi.MakeWorkload("wl", "ns").
+		Condition(conditionAt(kueue.WorkloadQuotaReserved, metav1.ConditionTrue, "QuotaReserved", "", -100))
+}
 
 // The scheduler applies a copy of the workload that may be old.
 func TestLooseApplyMustNotUndoChecks(t *testing.T) {
