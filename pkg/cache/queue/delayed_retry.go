@@ -121,6 +121,12 @@ func leftQueue(wl *kueue.Workload) bool {
 	return features.Enabled(features.ACRequeueAfter) && !workload.IsAdmissible(wl)
 }
 
+// ReportRetryWaits has the metrics tell from now on of the workloads that wait in
+// these queues.
+func (m *Manager) ReportRetryWaits() {
+	metrics.ReportRetryWaits(m.RetryWaits)
+}
+
 // RetryWaits tells of the workloads that wait for the retry of their admission
 // checks: of all ClusterQueues with the gate on, with it off of those that have
 // workloads that were left waiting.
