@@ -180,6 +180,7 @@ func TestBad(t *testing.T) {
 		"answers-once":         {fault: "answers-once", want: []Rule{RuleAnswers}, wantUntried: []Rule{RuleFreshTime, RuleRetryCount}},
 		"answers-early":        {fault: "answers-early", want: []Rule{RuleQuota}},
 		"writes-while-evicted": {fault: "writes-while-evicted", want: []Rule{RuleEvicted}, wantUntried: []Rule{RuleFreshTime, RuleRetryCount}},
+		"takes-back":           {fault: "takes-back", want: []Rule{RuleTakesBack}, wantUntried: []Rule{RuleEvicted}},
 		"old-time":             {fault: "old-time", want: []Rule{RuleFreshTime}},
 		"loses-retry-count":    {fault: "loses-retry-count", want: []Rule{RuleRetryCount}},
 		"counts-itself":        {fault: "counts-itself", want: []Rule{RuleRetryCount}},

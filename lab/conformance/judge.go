@@ -84,6 +84,7 @@ func Judge(record *Record) []Finding {
 		j.answer(w, before)
 	}
 	j.prolonged()
+	j.tookBack()
 	// One more write can be on its way.
 	for workload, n := range deleted {
 		if n > 1 {
@@ -99,6 +100,13 @@ type judge struct {
 	// rewrites counts, for each wait, the writes that did no more than to prolong it.
 	rewrites map[waiting]int
 	waits    []waiting
+	// takenBack are the Retries that were taken back, as it seems without a reason.
+	takenBack []takenBack
+}
+
+type takenBack struct {
+	workload string
+	to       kueue.CheckState
 }
 
 // waiting is the time between an eviction and the requeue.
@@ -198,7 +206,7 @@ func (j *judge) whileWaiting(w *Write, before *kueue.Workload, old, now *kueue.A
 		nearlyOver := before.Status.RequeueState == nil || before.Status.RequeueState.RequeueAt == nil ||
 			before.Status.RequeueState.RequeueAt.Sub(w.At) <= 2*clockSkew
 		if !nearlyOver && !j.changedMood(j.evictedAt(w.Workload, evicted), w.At) {
-			j.add(RuleTakesBack, Warning, w.Workload, "It took its Retry back, to %s, while the workload waited and nothing was changed by this test.", now.State)
+			j.takenBack = append(j.takenBack, takenBack{w.Workload, now.State})
 		}
 	case reflect.DeepEqual(old.RequeueAfterSeconds, now.RequeueAfterSeconds):
 		wait := waiting{w.Workload, evicted.LastTransitionTime.Unix()}
@@ -217,6 +225,18 @@ func (j *judge) prolonged() {
 		} else {
 			// It may have been an answer that was slow.
 			j.add(RuleEvicted, Warning, wait.workload, "It wrote the same Retry again, with a later transition time, while the workload waited: once.")
+		}
+	}
+}
+
+// tookBack tells of the Retries that were taken back for nothing. Once, something
+// may have changed that this test does not know of.
+func (j *judge) tookBack() {
+	for _, t := range j.takenBack {
+		if n := len(j.takenBack); n > 1 {
+			j.add(RuleTakesBack, Fault, t.workload, "It took its Retry back, to %s, while the workload waited and nothing was changed by this test; it did so %d times in all.", t.to, n)
+		} else {
+			j.add(RuleTakesBack, Warning, t.workload, "It took its Retry back, to %s, while the workload waited and nothing was changed by this test.", t.to)
 		}
 	}
 }

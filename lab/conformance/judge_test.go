@@ -252,6 +252,14 @@ func TestJudge(t *testing.T) {
 			story: newStory().mood(0).happens(created, reserved(1), retry, evicted(2)).writes(own(kueue.CheckStatePending, 3), 0),
 			want:  []string{"*takes-back: It took its Retry back, to Pending"},
 		},
+		"Retry taken back again and again": {
+			story: newStory().mood(0).happens(created, reserved(1), retry, evicted(2)).writes(own(kueue.CheckStatePending, 3), 0).
+				happens(requeued(4, 0), reserved(4), own(kueue.CheckStateRetry, 4, delay(3)), evicted(5)).writes(own(kueue.CheckStateReady, 6), 0),
+			want: []string{
+				"takes-back: It took its Retry back, to Pending, while the workload waited and nothing was changed by this test; it did so 2 times in all.",
+				"takes-back: It took its Retry back, to Ready, while",
+			},
+		},
 		"Retry taken back after the surroundings changed": {
 			story: newStory().mood(0).mood(10).happens(created, reserved(1), retry, evicted(2)).writes(own(kueue.CheckStateReady, 3), 0),
 		},

@@ -57,6 +57,7 @@ var faults = map[string]string{
 	"answers-once":         "remembers which workloads it has answered, and does not answer them again",
 	"answers-early":        "does not look at QuotaReserved",
 	"writes-while-evicted": "writes Retry with a fresh time in each reconciliation, evicted or not",
+	"takes-back":           "sets its Retry back to Pending while the workload waits",
 	"old-time":             "copies the entry that is there, with its lastTransitionTime",
 	"loses-retry-count":    "updates the status with an entry that has no retryCount",
 	"counts-itself":        "applies retryCount",
@@ -194,7 +195,7 @@ func (r *reconciler) isAsked(wl *kueue.Workload) bool {
 	case !ptr.Deref(wl.Spec.Active, true) || is(kueue.WorkloadFinished):
 		return false
 	}
-	if r.has("writes-while-evicted") && own.State == kueue.CheckStateRetry {
+	if own.State == kueue.CheckStateRetry && (r.has("writes-while-evicted") || r.has("takes-back") && is(kueue.WorkloadEvicted)) {
 		return true
 	}
 	if r.has("answers-early") {
@@ -229,6 +230,9 @@ func (r *reconciler) decide(ctx context.Context, wl *kueue.Workload) (kueue.Admi
 		if r.has("counts-itself") {
 			answer.RetryCount = ptr.To(ptr.Deref(own.RetryCount, 0) + 1)
 		}
+	}
+	if r.has("takes-back") && apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadEvicted) {
+		answer.State, answer.RequeueAfterSeconds = kueue.CheckStatePending, nil
 	}
 	if r.has("invalid") {
 		answer.RequeueAfterSeconds = ptr.To[int32](-1)
