@@ -25,7 +25,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
-	"sigs.k8s.io/kueue/pkg/controller/admissionchecks/external"
+	"sigs.k8s.io/kueue/pkg/util/admissioncheck"
 	"sigs.k8s.io/kueue/pkg/workload"
 	"sigs.k8s.io/kueue/test/util"
 )
@@ -48,12 +48,12 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", ginkgo.Label("featu
 		const delay = 10 * time.Second
 
 		ginkgo.By("admitting the job")
-		job.say(check, external.Ready("at first"))
+		job.say(check, ready("at first"))
 		first := job.expectRunningPod()
 
 		ginkgo.By("asking for a retry after the delay")
 		asked := time.Now()
-		job.say(check, external.Retry(delay, "not yet"))
+		job.say(check, retry(delay, "not yet"))
 		deadline := job.expectWaiting(asked.Add(delay))
 		// The delay begins with the eviction: that did not wait for it.
 		gomega.Expect(deadline).To(gomega.BeTemporally("<", asked.Add(2*delay)))
@@ -63,7 +63,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", ginkgo.Label("featu
 
 		ginkgo.By("retrying the check")
 		job.expectAskedAfter(deadline, check, 1)
-		job.say(check, external.Ready("now"))
+		job.say(check, ready("now"))
 
 		ginkgo.By("ending the pod")
 		second := job.expectRunningPod()
@@ -76,14 +76,14 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", ginkgo.Label("featu
 
 		other := queue.createJob("other")
 		asked := time.Now()
-		job.say(check, external.Retry(delay, "not yet"))
+		job.say(check, retry(delay, "not yet"))
 
 		ginkgo.By("running the other job during the delay")
 		deadline := job.expectWaiting(asked.Add(delay))
 		// The delay begins with the eviction: that did not wait for it.
 		gomega.Expect(deadline).To(gomega.BeTemporally("<", asked.Add(2*delay)))
 		other.expectAsked(check, 0)
-		other.say(check, external.Ready("at once"))
+		other.say(check, ready("at once"))
 		running := other.expectRunningPod()
 		gomega.Expect(running.Status.StartTime.Time).To(gomega.BeTemporally("<", deadline))
 		job.expectWaitsUntil(deadline)
@@ -103,7 +103,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", ginkgo.Label("featu
 		ginkgo.By("ending the other job")
 		other.finish(running)
 		job.expectAskedAfter(deadline, check, 1)
-		job.say(check, external.Ready("now"))
+		job.say(check, ready("now"))
 		job.finish(job.expectRunningPod())
 	})
 
@@ -111,9 +111,9 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", ginkgo.Label("featu
 		const delay = 5 * time.Second
 
 		asked := time.Now()
-		job.say(check, external.Retry(delay, "not yet"))
+		job.say(check, retry(delay, "not yet"))
 		deadline := job.expectWaiting(asked.Add(delay))
-		job.say(check, external.Rejected("never"))
+		job.say(check, rejected("never"))
 		job.expectDeactivated()
 
 		ginkgo.By("not retrying it at the deadline that it had")
@@ -121,19 +121,19 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", ginkgo.Label("featu
 	})
 
 	ginkgo.It("Should stop the pods of a job that is rejected, and not retry it", func() {
-		job.say(check, external.Ready("at first"))
+		job.say(check, ready("at first"))
 		job.expectRunningPod()
-		job.say(check, external.Rejected("no more"))
+		job.say(check, rejected("no more"))
 		job.expectDeactivated()
 		job.expectNoPods()
 		job.expectStaysDeactivated(util.ConsistentDuration)
 	})
 
 	ginkgo.It("Should forget the delay of a job that is deactivated, and queue it as new when it is reactivated", func() {
-		job.say(check, external.Retry(time.Second, "not yet"))
+		job.say(check, retry(time.Second, "not yet"))
 		job.expectAsked(check, 1)
 		asked := time.Now()
-		job.say(check, external.Retry(time.Hour, "not for long"))
+		job.say(check, retry(time.Hour, "not for long"))
 		job.expectWaiting(asked.Add(time.Hour))
 
 		ginkgo.By("deactivating it")
@@ -141,7 +141,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", ginkgo.Label("featu
 		gomega.Eventually(func(g gomega.Gomega) {
 			wl := job.workload(g)
 			g.Expect(wl.Status.RequeueState).To(gomega.BeNil())
-			state := external.StateOf(wl, check)
+			state := admissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, check)
 			g.Expect(state).NotTo(gomega.BeNil())
 			g.Expect(state.State).To(gomega.Equal(kueue.CheckStatePending))
 			g.Expect(state.RequeueAfterSeconds).To(gomega.BeNil())
@@ -152,7 +152,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", ginkgo.Label("featu
 		ginkgo.By("reactivating it")
 		job.setActive(true)
 		job.expectAsked(check, 0)
-		job.say(check, external.Ready("now"))
+		job.say(check, ready("now"))
 		job.expectRunningPod()
 	})
 })
@@ -165,20 +165,20 @@ var _ = ginkgo.Describe("Delayed retry of two admission checks", ginkgo.Label("f
 
 		ginkgo.By("waiting for the first check")
 		asked := time.Now()
-		job.say(early, external.Retry(4*time.Second, "not yet"))
+		job.say(early, retry(4*time.Second, "not yet"))
 		job.expectWaiting(asked.Add(4 * time.Second))
 
 		ginkgo.By("waiting longer for the second check")
 		asked = time.Now()
-		job.say(late, external.Retry(9*time.Second, "not so soon"))
+		job.say(late, retry(9*time.Second, "not so soon"))
 		deadline := job.expectWaiting(asked.Add(9 * time.Second))
 		job.expectWaitsUntil(deadline)
 
 		ginkgo.By("retrying both")
 		job.expectAskedAfter(deadline, early, 1)
 		job.expectAskedAfter(deadline, late, 1)
-		job.say(early, external.Ready("now"))
-		job.say(late, external.Ready("now"))
+		job.say(early, ready("now"))
+		job.say(late, ready("now"))
 		job.finish(job.expectRunningPod())
 	})
 })

@@ -32,7 +32,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
-	"sigs.k8s.io/kueue/pkg/controller/admissionchecks/external"
+	"sigs.k8s.io/kueue/pkg/util/admissioncheck"
 	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
 	"sigs.k8s.io/kueue/test/util"
 )
@@ -77,7 +77,7 @@ var _ = ginkgo.Describe("Delayed retry asked for by deployed controllers", ginkg
 
 		ginkgo.By("waiting for a budget")
 		job.expectWaiting(deadline.Add(time.Hour))
-		state := external.StateOf(job.workload(gomega.Default), "budget")
+		state := admissioncheck.FindAdmissionCheck(job.workload(gomega.Default).Status.AdmissionChecks, "budget")
 		gomega.Expect(state.RequeueAfterSeconds).To(gomega.HaveValue(gomega.BeEquivalentTo(3600)))
 		gomega.Consistently(job.pods, util.ConsistentDuration, util.Interval).Should(gomega.BeEmpty())
 		setData(client.ObjectKeyFromObject(budget), "limit", "1")

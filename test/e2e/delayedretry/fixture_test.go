@@ -30,8 +30,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
-	"sigs.k8s.io/kueue/pkg/controller/admissionchecks/external"
 	workloadjob "sigs.k8s.io/kueue/pkg/controller/jobs/job"
+	"sigs.k8s.io/kueue/pkg/util/admissioncheck"
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
 	testingjob "sigs.k8s.io/kueue/pkg/util/testingjobs/job"
 	"sigs.k8s.io/kueue/pkg/workload"
@@ -125,13 +125,39 @@ func (j *queuedJob) pods(g gomega.Gomega) []corev1.Pod {
 	return pods.Items
 }
 
-// say writes the verdict of a check, as its controller would.
-func (j *queuedJob) say(check kueue.AdmissionCheckReference, verdict external.Verdict) {
+func ready(message string) kueue.AdmissionCheckState {
+	return kueue.AdmissionCheckState{State: kueue.CheckStateReady, Message: message}
+}
+
+func retry(after time.Duration, message string) kueue.AdmissionCheckState {
+	return kueue.AdmissionCheckState{State: kueue.CheckStateRetry, Message: message, RequeueAfterSeconds: ptr.To(int32(after.Seconds()))}
+}
+
+func rejected(message string) kueue.AdmissionCheckState {
+	return kueue.AdmissionCheckState{State: kueue.CheckStateRejected, Message: message}
+}
+
+// say writes the answer of a check, as its controller would.
+func (j *queuedJob) say(check kueue.AdmissionCheckReference, answer kueue.AdmissionCheckState) {
 	ginkgo.GinkgoHelper()
-	writer := &external.Writer{Client: k8sClient, Reader: k8sClient, FieldManager: controllerName}
-	gomega.Eventually(func() error {
-		return writer.SetState(ctx, j.wlKey, check, func(*kueue.Workload, kueue.AdmissionCheckState) external.Verdict { return verdict })
+	answer.Name = check
+	gomega.Eventually(func(g gomega.Gomega) {
+		// The API drops fractions of seconds.
+		answer.LastTransitionTime = metav1.NewTime(time.Now().Truncate(time.Second).Add(time.Second))
+		patch := &kueue.Workload{
+			TypeMeta:   metav1.TypeMeta{APIVersion: kueue.GroupVersion.String(), Kind: "Workload"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: j.wlKey.Namespace, Name: j.wlKey.Name, ResourceVersion: j.workload(g).ResourceVersion},
+			Status:     kueue.WorkloadStatus{AdmissionChecks: []kueue.AdmissionCheckState{answer}},
+		}
+		owner := client.FieldOwner(controllerName + "/" + string(check))
+		g.Expect(k8sClient.Status().Patch(ctx, patch, client.Apply, owner, client.ForceOwnership)).To(gomega.Succeed())
 	}, util.Timeout, util.Interval).Should(gomega.Succeed())
+}
+
+// asks returns true if the workload holds quota and waits for the answer of the check.
+func asks(wl *kueue.Workload, check kueue.AdmissionCheckReference) bool {
+	state := admissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, check)
+	return workload.HasQuotaReservation(wl) && !workload.IsEvicted(wl) && state != nil && state.State == kueue.CheckStatePending
 }
 
 // expectAsked waits until the job has quota and the check is asked, after the
@@ -141,10 +167,9 @@ func (j *queuedJob) expectAsked(check kueue.AdmissionCheckReference, retries int
 	var wl *kueue.Workload
 	gomega.Eventually(func(g gomega.Gomega) {
 		wl = j.workload(g)
-		g.Expect(workload.HasQuotaReservation(wl)).To(gomega.BeTrue())
-		g.Expect(external.Asks(wl, check)).To(gomega.BeTrue())
+		g.Expect(asks(wl, check)).To(gomega.BeTrue())
 	}, util.LongTimeout, util.Interval).Should(gomega.Succeed())
-	state := external.StateOf(wl, check)
+	state := admissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, check)
 	gomega.Expect(ptr.Deref(state.RetryCount, 0)).To(gomega.Equal(retries))
 	gomega.Expect(state.RequeueAfterSeconds).To(gomega.BeNil())
 	return wl

@@ -37,7 +37,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
-	"sigs.k8s.io/kueue/pkg/controller/admissionchecks/external"
 	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
 	"sigs.k8s.io/kueue/test/util"
 )
@@ -57,10 +56,10 @@ var _ = ginkgo.Describe("Delayed retry as installed", ginkgo.Label("feature:admi
 	})
 
 	ginkgo.It("Should tell in conditions, events and metrics which check it waits for, and until when", ginkgo.Label("smoke"), func() {
-		job.say(check, external.Retry(time.Second, "not yet"))
+		job.say(check, retry(time.Second, "not yet"))
 		job.expectAsked(check, 1)
 		asked := time.Now()
-		job.say(check, external.Retry(time.Hour, "not for long"))
+		job.say(check, retry(time.Hour, "not for long"))
 		deadline := job.expectWaiting(asked.Add(time.Hour))
 
 		ginkgo.By("reading the conditions")

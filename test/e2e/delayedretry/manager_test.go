@@ -24,7 +24,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
-	"sigs.k8s.io/kueue/pkg/controller/admissionchecks/external"
 	"sigs.k8s.io/kueue/test/util"
 )
 
@@ -48,7 +47,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, while Kueue is repla
 	// run lets an asked job run to its end.
 	run := func(job *queuedJob) {
 		ginkgo.GinkgoHelper()
-		job.say(check, external.Ready("now"))
+		job.say(check, ready("now"))
 		job.finish(job.expectRunningPod())
 	}
 
@@ -60,7 +59,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, while Kueue is repla
 		}
 		job.expectAsked(check, 0)
 		asked := time.Now()
-		job.say(check, external.Retry(delay, "not yet"))
+		job.say(check, retry(delay, "not yet"))
 		deadline := job.expectWaiting(asked.Add(delay))
 
 		ginkgo.By("killing the leader")
@@ -80,8 +79,8 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, while Kueue is repla
 		sooner.expectAsked(check, 0)
 		later.expectAsked(check, 0)
 		asked := time.Now()
-		sooner.say(check, external.Retry(delay, "not yet"))
-		later.say(check, external.Retry(3*delay, "not yet"))
+		sooner.say(check, retry(delay, "not yet"))
+		later.say(check, retry(3*delay, "not yet"))
 		soonerDeadline := sooner.expectWaiting(asked.Add(delay))
 		laterDeadline := later.expectWaiting(asked.Add(3 * delay))
 
@@ -92,9 +91,9 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, while Kueue is repla
 		sooner.expectAskedAfter(soonerDeadline, check, 1)
 
 		ginkgo.By("asking for a delay, which is ignored")
-		sooner.say(check, external.Retry(time.Hour, "not yet"))
+		sooner.say(check, retry(time.Hour, "not yet"))
 		gomega.Eventually(func(g gomega.Gomega) {
-			g.Expect(external.Asks(sooner.workload(g), check)).To(gomega.BeTrue())
+			g.Expect(asks(sooner.workload(g), check)).To(gomega.BeTrue())
 		}, util.LongTimeout, util.Interval).Should(gomega.Succeed())
 		run(sooner)
 
@@ -114,7 +113,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, while Kueue is repla
 		queue := newFixture(check)
 		running := queue.createJob("running")
 		running.expectAsked(check, 0)
-		running.say(check, external.Ready("now"))
+		running.say(check, ready("now"))
 		pod := running.expectRunningPod()
 		stuck := queue.createJob("stuck")
 		util.SetWorkloadsAdmissionCheck(ctx, k8sClient, &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: stuck.wlKey.Namespace, Name: stuck.wlKey.Name}}, check, kueue.CheckStateRetry, true)
@@ -128,7 +127,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, while Kueue is repla
 		gomega.Expect(running.expectRunningPod().UID).To(gomega.Equal(pod.UID))
 		running.finish(pod)
 		stuck.expectAsked(check, 1)
-		stuck.say(check, external.Ready("now"))
+		stuck.say(check, ready("now"))
 		pod = stuck.expectRunningPod()
 
 		ginkgo.By("waiting for a short and for a long delay")
@@ -136,8 +135,8 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, while Kueue is repla
 		short.expectAsked(check, 0)
 		long.expectAsked(check, 0)
 		asked := time.Now()
-		short.say(check, external.Retry(delay, "not yet"))
-		long.say(check, external.Retry(time.Hour, "not yet"))
+		short.say(check, retry(delay, "not yet"))
+		long.say(check, retry(time.Hour, "not yet"))
 		deadline := short.expectWaiting(asked.Add(delay))
 		long.expectWaiting(asked.Add(time.Hour))
 
