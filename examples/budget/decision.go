@@ -24,7 +24,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
-	"sigs.k8s.io/kueue/pkg/controller/admissionchecks/external"
+
+	"kueue-acrequeueafter/kit"
 )
 
 // budget is what may be spent in each period.
@@ -59,11 +60,11 @@ func (b budget) nextReset(now time.Time) time.Time {
 
 // decide tells whether wl can be paid in this period, in which the workloads
 // have spent something already.
-func decide(b budget, workloads []kueue.Workload, wl *kueue.Workload, check kueue.AdmissionCheckReference, now time.Time) external.Verdict {
+func decide(b budget, workloads []kueue.Workload, wl *kueue.Workload, check kueue.AdmissionCheckReference, now time.Time) kit.Verdict {
 	next := b.nextReset(now)
 	left := b.limit.DeepCopy()
 	for i := range workloads {
-		state := external.StateOf(&workloads[i], check)
+		state := kit.StateOf(&workloads[i], check)
 		paid := state != nil && state.State == kueue.CheckStateReady && workloads[i].UID != wl.UID
 		if paid && state.LastTransitionTime.After(next.Add(-b.period)) {
 			left.Sub(cost(&workloads[i]))
@@ -72,11 +73,11 @@ func decide(b budget, workloads []kueue.Workload, wl *kueue.Workload, check kueu
 	price := cost(wl)
 	switch {
 	case price.Cmp(b.limit) > 0:
-		return external.Rejected(fmt.Sprintf("Costs %s CPUs, the whole budget is %s", &price, &b.limit))
+		return kit.Rejected(fmt.Sprintf("Costs %s CPUs, the whole budget is %s", &price, &b.limit))
 	case price.Cmp(left) > 0:
-		return external.RetryAt(next, fmt.Sprintf("Costs %s CPUs, of the budget are %s left until %s", &price, &left, next.UTC().Format(time.RFC3339)))
+		return kit.RetryAt(next, fmt.Sprintf("Costs %s CPUs, of the budget are %s left until %s", &price, &left, next.UTC().Format(time.RFC3339)))
 	default:
-		return external.Ready(fmt.Sprintf("Costs %s of %s CPUs that were left", &price, &left))
+		return kit.Ready(fmt.Sprintf("Costs %s of %s CPUs that were left", &price, &left))
 	}
 }
 

@@ -27,7 +27,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
-	"sigs.k8s.io/kueue/pkg/controller/admissionchecks/external"
+
+	"kueue-acrequeueafter/kit"
 )
 
 func workload(uid types.UID, cpus string, pods int32, state kueue.CheckState, since time.Time) kueue.Workload {
@@ -55,24 +56,24 @@ func TestDecide(t *testing.T) {
 		budget budget
 		others []kueue.Workload
 		wl     kueue.Workload
-		want   external.Verdict
+		want   kit.Verdict
 	}{
 		"nothing is spent": {
 			budget: ten,
 			wl:     workload("wl", "2500m", 4, kueue.CheckStatePending, now),
-			want:   external.Ready("Costs 10 of 10 CPUs that were left"),
+			want:   kit.Ready("Costs 10 of 10 CPUs that were left"),
 		},
 		"more than is left": {
 			budget: ten,
 			others: []kueue.Workload{paid("a", "3", now.Add(-time.Hour)), paid("b", "4", now.Add(-22*time.Hour))},
 			wl:     workload("wl", "4", 1, kueue.CheckStatePending, now),
-			want:   external.RetryAt(now.Add(time.Hour), "Costs 4 CPUs, of the budget are 3 left until 2026-11-21T11:00:00Z"),
+			want:   kit.RetryAt(now.Add(time.Hour), "Costs 4 CPUs, of the budget are 3 left until 2026-11-21T11:00:00Z"),
 		},
 		"spent in the period before": {
 			budget: ten,
 			others: []kueue.Workload{paid("a", "10", now.Add(-24*time.Hour))},
 			wl:     workload("wl", "4", 1, kueue.CheckStatePending, now),
-			want:   external.Ready("Costs 4 of 10 CPUs that were left"),
+			want:   kit.Ready("Costs 4 of 10 CPUs that were left"),
 		},
 		"what waits has spent nothing, nor has the workload itself": {
 			budget: ten,
@@ -82,18 +83,18 @@ func TestDecide(t *testing.T) {
 				paid("wl", "4", now),
 			},
 			wl:   workload("wl", "4", 1, kueue.CheckStatePending, now),
-			want: external.Ready("Costs 4 of 10 CPUs that were left"),
+			want: kit.Ready("Costs 4 of 10 CPUs that were left"),
 		},
 		"the reset that is written down is over": {
 			budget: budget{limit: resource.MustParse("10"), period: 24 * time.Hour, resets: now.Add(-47 * time.Hour)},
 			others: []kueue.Workload{paid("a", "10", now.Add(-22*time.Hour))},
 			wl:     workload("wl", "4", 1, kueue.CheckStatePending, now),
-			want:   external.RetryAt(now.Add(time.Hour), "Costs 4 CPUs, of the budget are 0 left until 2026-11-21T11:00:00Z"),
+			want:   kit.RetryAt(now.Add(time.Hour), "Costs 4 CPUs, of the budget are 0 left until 2026-11-21T11:00:00Z"),
 		},
 		"more than the whole budget": {
 			budget: ten,
 			wl:     workload("wl", "11", 1, kueue.CheckStatePending, now),
-			want:   external.Rejected("Costs 11 CPUs, the whole budget is 10"),
+			want:   kit.Rejected("Costs 11 CPUs, the whole budget is 10"),
 		},
 	}
 	for name, tc := range cases {

@@ -36,7 +36,8 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
-	"sigs.k8s.io/kueue/pkg/controller/admissionchecks/external"
+
+	"kueue-acrequeueafter/kit"
 )
 
 var (
@@ -96,11 +97,11 @@ func run(ctx context.Context) error {
 		return err
 	}
 	c := &controller{client: mgr.GetClient(), reader: mgr.GetAPIReader()}
-	if err := external.Setup(mgr, external.Options{
+	if err := kit.Setup(mgr, kit.Options{
 		ControllerName: *controllerName,
 		Decide:         c.decide,
 		WhileWaiting:   c.decide, // when the budget changes
-		Sources: []external.Source{{
+		Sources: []kit.Source{{
 			Object: &corev1.ConfigMap{},
 			Concerns: func(obj client.Object, wl *kueue.Workload) bool {
 				return obj.GetNamespace() == wl.Namespace
@@ -117,23 +118,23 @@ type controller struct {
 	reader client.Reader
 }
 
-func (c *controller) decide(ctx context.Context, wl *kueue.Workload, check external.Check) (external.Verdict, error) {
+func (c *controller) decide(ctx context.Context, wl *kueue.Workload, check kit.Check) (kit.Verdict, error) {
 	cm := &corev1.ConfigMap{}
 	if err := c.client.Get(ctx, client.ObjectKey{Namespace: wl.Namespace, Name: *configMap}, cm); client.IgnoreNotFound(err) != nil {
-		return external.Verdict{}, err
+		return kit.Verdict{}, err
 	} else if err != nil {
-		return external.Ready("The namespace has no budget, and so no limit"), nil
+		return kit.Ready("The namespace has no budget, and so no limit"), nil
 	}
 	budget, err := parse(cm.Data)
 	if err != nil {
 		// Someone has to mend it, and the controller sees when they do.
-		return external.Retry(time.Hour, fmt.Sprintf("The ConfigMap %s is not valid: %v", *configMap, err)), nil
+		return kit.Retry(time.Hour, fmt.Sprintf("The ConfigMap %s is not valid: %v", *configMap, err)), nil
 	}
 	// What is spent is counted in the workloads, and not from the cache: it may
 	// not know yet of what this controller has just allowed.
 	workloads := &kueue.WorkloadList{}
 	if err := c.reader.List(ctx, workloads, client.InNamespace(wl.Namespace)); err != nil {
-		return external.Verdict{}, err
+		return kit.Verdict{}, err
 	}
 	return decide(budget, workloads.Items, wl, check.State.Name, time.Now()), nil
 }

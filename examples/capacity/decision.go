@@ -22,7 +22,8 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
-	"sigs.k8s.io/kueue/pkg/controller/admissionchecks/external"
+
+	"kueue-acrequeueafter/kit"
 )
 
 // taken counts the workloads that hold a slot of the check: they passed it, and
@@ -31,7 +32,7 @@ func taken(workloads []kueue.Workload, check kueue.AdmissionCheckReference) int 
 	taken := 0
 	for i := range workloads {
 		wl := &workloads[i]
-		state := external.StateOf(wl, check)
+		state := kit.StateOf(wl, check)
 		if state != nil && state.State == kueue.CheckStateReady &&
 			apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadQuotaReserved) &&
 			!apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadFinished) {
@@ -43,13 +44,13 @@ func taken(workloads []kueue.Workload, check kueue.AdmissionCheckReference) int 
 
 // decide tells whether a workload that was retried so often gets a slot. No limit
 // is set by maxRetries 0.
-func decide(free int, retries, maxRetries int32, backoff external.Backoff) external.Verdict {
+func decide(free int, retries, maxRetries int32, backoff kit.Backoff) kit.Verdict {
 	switch {
 	case free > 0:
-		return external.Ready(fmt.Sprintf("One of %d free slots", free))
+		return kit.Ready(fmt.Sprintf("One of %d free slots", free))
 	case maxRetries > 0 && retries >= maxRetries:
-		return external.Rejected(fmt.Sprintf("No slot was free after %d retries", retries))
+		return kit.Rejected(fmt.Sprintf("No slot was free after %d retries", retries))
 	default:
-		return external.Retry(backoff.Delay(retries), fmt.Sprintf("No slot is free, after %d retries", retries))
+		return kit.Retry(backoff.Delay(retries), fmt.Sprintf("No slot is free, after %d retries", retries))
 	}
 }

@@ -24,24 +24,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
-	"sigs.k8s.io/kueue/pkg/controller/admissionchecks/external"
+
+	"kueue-acrequeueafter/kit"
 )
 
 func TestDecide(t *testing.T) {
-	backoff := external.Backoff{Base: time.Second, Cap: time.Minute}
+	backoff := kit.Backoff{Base: time.Second, Cap: time.Minute}
 	cases := map[string]struct {
 		free                int
 		retries, maxRetries int32
-		want                external.Verdict
+		want                kit.Verdict
 	}{
-		"a free slot":                     {free: 1, want: external.Ready("One of 1 free slots")},
-		"a free slot at the last retry":   {free: 2, retries: 3, maxRetries: 3, want: external.Ready("One of 2 free slots")},
-		"none":                            {want: external.Retry(time.Second, "No slot is free, after 0 retries")},
-		"fewer than are taken":            {free: -1, want: external.Retry(time.Second, "No slot is free, after 0 retries")},
-		"none after retries":              {retries: 3, want: external.Retry(8*time.Second, "No slot is free, after 3 retries")},
-		"none after many retries":         {retries: 1000, want: external.Retry(time.Minute, "No slot is free, after 1000 retries")},
-		"none, with a retry left":         {retries: 2, maxRetries: 3, want: external.Retry(4*time.Second, "No slot is free, after 2 retries")},
-		"none after as many as are asked": {retries: 3, maxRetries: 3, want: external.Rejected("No slot was free after 3 retries")},
+		"a free slot":                     {free: 1, want: kit.Ready("One of 1 free slots")},
+		"a free slot at the last retry":   {free: 2, retries: 3, maxRetries: 3, want: kit.Ready("One of 2 free slots")},
+		"none":                            {want: kit.Retry(time.Second, "No slot is free, after 0 retries")},
+		"fewer than are taken":            {free: -1, want: kit.Retry(time.Second, "No slot is free, after 0 retries")},
+		"none after retries":              {retries: 3, want: kit.Retry(8*time.Second, "No slot is free, after 3 retries")},
+		"none after many retries":         {retries: 1000, want: kit.Retry(time.Minute, "No slot is free, after 1000 retries")},
+		"none, with a retry left":         {retries: 2, maxRetries: 3, want: kit.Retry(4*time.Second, "No slot is free, after 2 retries")},
+		"none after as many as are asked": {retries: 3, maxRetries: 3, want: kit.Rejected("No slot was free after 3 retries")},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

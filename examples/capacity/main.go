@@ -37,7 +37,8 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
-	"sigs.k8s.io/kueue/pkg/controller/admissionchecks/external"
+
+	"kueue-acrequeueafter/kit"
 )
 
 var (
@@ -100,13 +101,13 @@ func run(ctx context.Context) error {
 	c := &controller{
 		client:  mgr.GetClient(),
 		reader:  mgr.GetAPIReader(),
-		backoff: external.Backoff{Base: *base, Cap: *longest, Jitter: *jitter},
+		backoff: kit.Backoff{Base: *base, Cap: *longest, Jitter: *jitter},
 	}
-	if err := external.Setup(mgr, external.Options{
+	if err := kit.Setup(mgr, kit.Options{
 		ControllerName: *controllerName,
 		Decide:         c.decide,
 		Validate:       c.validate,
-		Sources:        []external.Source{{Object: &corev1.ConfigMap{}}},
+		Sources:        []kit.Source{{Object: &corev1.ConfigMap{}}},
 	}); err != nil {
 		return err
 	}
@@ -116,25 +117,25 @@ func run(ctx context.Context) error {
 type controller struct {
 	client  client.Client
 	reader  client.Reader
-	backoff external.Backoff
+	backoff kit.Backoff
 }
 
-// slots reads the number of slots. Its errors made by external.Inactive are for
+// slots reads the number of slots. Its errors made by kit.Inactive are for
 // those who set up the AdmissionCheck.
 func (c *controller) slots(ctx context.Context, check *kueue.AdmissionCheck) (int, error) {
 	if check.Spec.Parameters == nil || check.Spec.Parameters.Kind != "ConfigMap" {
-		return 0, external.Inactive("BadParameters", "spec.parameters must name a ConfigMap")
+		return 0, kit.Inactive("BadParameters", "spec.parameters must name a ConfigMap")
 	}
 	key := client.ObjectKey{Namespace: *namespace, Name: check.Spec.Parameters.Name}
 	cm := &corev1.ConfigMap{}
 	if err := c.client.Get(ctx, key, cm); apierrors.IsNotFound(err) {
-		return 0, external.Inactive("ConfigMapNotFound", fmt.Sprintf("There is no ConfigMap %s", key))
+		return 0, kit.Inactive("ConfigMapNotFound", fmt.Sprintf("There is no ConfigMap %s", key))
 	} else if err != nil {
 		return 0, err
 	}
 	slots, err := strconv.Atoi(cm.Data["slots"])
 	if err != nil || slots < 0 {
-		return 0, external.Inactive("BadConfigMap", fmt.Sprintf("slots is not a number, or negative: %q", cm.Data["slots"]))
+		return 0, kit.Inactive("BadConfigMap", fmt.Sprintf("slots is not a number, or negative: %q", cm.Data["slots"]))
 	}
 	return slots, nil
 }
@@ -144,15 +145,15 @@ func (c *controller) validate(ctx context.Context, check *kueue.AdmissionCheck) 
 	return err
 }
 
-func (c *controller) decide(ctx context.Context, wl *kueue.Workload, check external.Check) (external.Verdict, error) {
+func (c *controller) decide(ctx context.Context, wl *kueue.Workload, check kit.Check) (kit.Verdict, error) {
 	slots, err := c.slots(ctx, check.AdmissionCheck)
 	if err != nil {
-		return external.Verdict{}, err
+		return kit.Verdict{}, err
 	}
 	// Not from the cache: it may not know yet of what was just decided.
 	workloads := &kueue.WorkloadList{}
 	if err := c.reader.List(ctx, workloads); err != nil {
-		return external.Verdict{}, err
+		return kit.Verdict{}, err
 	}
 	taken := taken(workloads.Items, check.State.Name)
 	return decide(slots-taken, check.Retries(), int32(*maxRetries), c.backoff), nil

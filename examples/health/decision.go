@@ -20,7 +20,7 @@ import (
 	"fmt"
 	"time"
 
-	"sigs.k8s.io/kueue/pkg/controller/admissionchecks/external"
+	"kueue-acrequeueafter/kit"
 )
 
 // measurement is what the API server answered last.
@@ -39,21 +39,21 @@ type limits struct {
 const spread = 0.2
 
 // decide asks for a delay that grows in proportion to the latency.
-func decide(m measurement, l limits) external.Verdict {
+func decide(m measurement, l limits) kit.Verdict {
 	switch {
 	case !m.taken:
-		return external.Pending("The API server was not measured yet")
+		return kit.Pending("The API server was not measured yet")
 	case m.err != nil:
-		return external.Retry(l.spread(l.longest), fmt.Sprintf("The API server is not ready: %v", m.err))
+		return kit.Retry(l.spread(l.longest), fmt.Sprintf("The API server is not ready: %v", m.err))
 	case m.latency > l.slow:
 		times := float64(m.latency) / float64(max(l.slow, 1))
 		delay := time.Duration(min(float64(l.delay)*times, float64(l.longest)))
-		return external.Retry(l.spread(delay), fmt.Sprintf("The API server answers in %v, more than %v is slow", m.latency.Round(time.Millisecond), l.slow))
+		return kit.Retry(l.spread(delay), fmt.Sprintf("The API server answers in %v, more than %v is slow", m.latency.Round(time.Millisecond), l.slow))
 	default:
-		return external.Ready(fmt.Sprintf("The API server answers in %v", m.latency.Round(time.Millisecond)))
+		return kit.Ready(fmt.Sprintf("The API server answers in %v", m.latency.Round(time.Millisecond)))
 	}
 }
 
 func (l limits) spread(delay time.Duration) time.Duration {
-	return external.Backoff{Base: delay, Factor: 1, Cap: l.longest, Jitter: spread}.Delay(0)
+	return kit.Backoff{Base: delay, Factor: 1, Cap: l.longest, Jitter: spread}.Delay(0)
 }

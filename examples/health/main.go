@@ -36,7 +36,8 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
-	"sigs.k8s.io/kueue/pkg/controller/admissionchecks/external"
+
+	"kueue-acrequeueafter/kit"
 )
 
 var (
@@ -95,10 +96,10 @@ func run(ctx context.Context) error {
 		return err
 	}
 	limits := limits{slow: *slow, delay: *base, longest: *longest}
-	if err := external.Setup(mgr, external.Options{
+	if err := kit.Setup(mgr, kit.Options{
 		ControllerName: *controllerName,
 		Poll:           time.Second, // until there is a measurement
-		Decide: func(context.Context, *kueue.Workload, external.Check) (external.Verdict, error) {
+		Decide: func(context.Context, *kueue.Workload, kit.Check) (kit.Verdict, error) {
 			return decide(p.latest(), limits), nil
 		},
 	}); err != nil {

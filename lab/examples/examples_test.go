@@ -51,7 +51,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
-	"sigs.k8s.io/kueue/pkg/controller/admissionchecks/external"
 )
 
 const timeout = time.Minute
@@ -139,7 +138,7 @@ func (c *cluster) testCapacity(t *testing.T) {
 	second := c.createJob(t, namespace, "second")
 	for retries, delay := range []int32{1, 2, 4, 4} {
 		c.await(t, second, fmt.Sprintf("waiting %d s after %d retries", delay, retries), func(wl *kueue.Workload) bool {
-			state := ptr.Deref(external.StateOf(wl, "capacity"), kueue.AdmissionCheckState{})
+			state := stateOf(wl, "capacity")
 			return isWaiting(wl) && ptr.Deref(state.RetryCount, 0) == int32(retries) && ptr.Deref(state.RequeueAfterSeconds, 0) == delay
 		})
 	}
@@ -153,7 +152,7 @@ func (c *cluster) testHealth(t *testing.T) {
 	impatient := c.start(t, "health", "--slow=1ns", "--delay=1ns", "--max-delay=3s")
 	job := c.createJob(t, namespace, "job")
 	waiting := c.await(t, job, "waiting for a faster API server", isWaiting)
-	if state := external.StateOf(waiting, "health"); ptr.Deref(state.RequeueAfterSeconds, 0) < 1 || *state.RequeueAfterSeconds > 3 {
+	if state := stateOf(waiting, "health"); ptr.Deref(state.RequeueAfterSeconds, 0) < 1 || *state.RequeueAfterSeconds > 3 {
 		t.Errorf("Asks for a delay out of bounds: %v", state)
 	}
 	impatient.stop()
@@ -163,6 +162,15 @@ func (c *cluster) testHealth(t *testing.T) {
 
 func isAdmitted(wl *kueue.Workload) bool {
 	return apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadAdmitted)
+}
+
+func stateOf(wl *kueue.Workload, check kueue.AdmissionCheckReference) kueue.AdmissionCheckState {
+	for _, state := range wl.Status.AdmissionChecks {
+		if state.Name == check {
+			return state
+		}
+	}
+	return kueue.AdmissionCheckState{}
 }
 
 // isWaiting returns true if the workload waits, and its quota is free.
