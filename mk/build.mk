@@ -9,7 +9,7 @@ build: fresh-tree ## Build build/bin/manager from the patched tree.
 	@cd $(TREE_DIR) && go build -ldflags "$(MANAGER_LDFLAGS)" -o $(BIN)/manager ./cmd/kueue
 
 .PHONY: examples
-examples: fresh-tree ## Build the three check controllers of examples/ into build/bin.
+examples: need-tools ## Build the three check controllers of examples/ into build/bin.
 	$(call say,building build/bin/budget$(comma) capacity and health)
 	@cd examples && go build -o $(BIN)/ ./budget ./capacity ./health
 

@@ -64,6 +64,11 @@ test-conformance: build envtest ## Try the conformance test on a controller with
 	$(call say,the conformance test on known faults and on the examples (about 2 minutes))
 	@cd lab && go test -count=1 -timeout 15m ./conformance/...
 
+.PHONY: test-kit
+test-kit: build envtest cluster-tool ## Try the kit for authors of checks on a real API server, with Kueue's manager.
+	$(call say,the kit on a real API server)
+	@cd kit && KIT_BIN_DIR=$(BIN) KIT_TREE_DIR=$(TREE_DIR) go test -count=1 -run TestWithKueue .
+
 .PHONY: test-examples
 test-examples: build envtest examples cluster-tool ## Try the examples on a real API server, with Kueue's manager.
 	$(call say,the examples on a real API server)

@@ -8,10 +8,10 @@ GATE_ON_TESTFLAGS := -overlay $(GATE_ON_DIR)/overlay.json -skip $(GATE_ON_SKIP)
 
 # The Go modules with code of ours. The modules below tools/ pin programs; the few
 # lines of tools/kind-node would have all of Kubernetes compiled.
-OUR_MODULES := . lab examples
+OUR_MODULES := . lab kit examples
 
 .PHONY: test
-test: verify lint test-unit test-simulation test-examples test-conformance test-observability test-docs ## Run verify, lint, all unit tests, the simulation, the examples, the conformance test, the alerts and the documentation.
+test: verify lint test-unit test-simulation test-kit test-examples test-conformance test-observability test-docs ## Run verify, lint, all unit tests, the simulation, the kit, the examples, the conformance test, the alerts and the documentation.
 
 .PHONY: lint
 lint: fresh-tree $(BIN)/staticcheck $(BIN)/lint ## Check format, go vet and staticcheck, and that no message decides: our modules, the overlay, the touched packages.
