@@ -181,7 +181,7 @@ func isWaiting(wl *kueue.Workload) bool {
 // apply creates what is in the manifests of the example.
 func (c *cluster) apply(t *testing.T, example string) {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(example, "manifests.yaml"))
+	data, err := os.ReadFile(filepath.Join("..", "..", "examples", example, "manifests.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
