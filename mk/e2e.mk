@@ -70,14 +70,7 @@ e2e-cluster-delete: need-tools need-docker $(BIN)/kind ## Delete the kind cluste
 
 .PHONY: e2e-node-image
 e2e-node-image: need-tools need-docker need-debootstrap $(BIN)/kind ## Build a node image for kind where no registry is in reach: Debian packages and Go modules (Docker, debootstrap, root).
-	$(call say,building Kubernetes$(comma) etcd$(comma) coredns$(comma) pause and agnhost (about 8 minutes when nothing is cached))
-	@cd tools/kind-node && \
-	go build -ldflags "$(KUBE_LDFLAGS)" -o $(E2E_DIR)/bin/kube ./kube && \
-	go build -ldflags "-s -w" -o $(E2E_DIR)/bin/ ./pause k8s.io/kubernetes/test/images/agnhost && \
-	(cd coredns && go build -ldflags "-s -w" -o $(E2E_DIR)/bin/coredns .) && \
-	(cd ../etcd && go build -ldflags "-s -w" -o $(E2E_DIR)/bin/etcd go.etcd.io/etcd/server/v3)
-	@tools/kind-node/build.sh $(E2E_BUILT_IMAGE) $(E2E_AGNHOST) $(E2E_DIR)/bin \
-		"$$(cd tools/kind-node && go list -m -f '{{.Dir}}' sigs.k8s.io/kind)/images/base/files" $(E2E_DIR)
+	@tools/kind-node/build.sh $(E2E_BUILT_IMAGE) $(E2E_AGNHOST) $(E2E_DIR) "$(KUBE_LDFLAGS)"
 
 $(BIN)/kind: tools/kind-node/go.mod tools/kind-node/go.sum
 	$(call say,building build/bin/kind)

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Usage: build.sh IMAGE AGNHOST BIN KIND_FILES DIR
+# Usage: build.sh IMAGE AGNHOST DIR KUBE_LDFLAGS
 # Makes the node image IMAGE for kind without a registry: Debian packages, kind's
-# own files, and the programs in BIN, built from Go modules. KIND_FILES is
-# images/base/files of kind's module. The images that kubeadm wants are in it, and
-# agnhost under the name AGNHOST. Works in DIR, and keeps the root file system
-# there. Needs Docker, debootstrap and root.
+# own files, and programs from Go modules; KUBE_LDFLAGS stamp those of Kubernetes.
+# The images that kubeadm wants are in it, and agnhost under the name AGNHOST. Works
+# in DIR, and keeps the root file system there. Needs Docker, debootstrap, root, Go.
 set -euo pipefail
-image=$1 agnhost=$2 bin=$3 kind_files=$4 dir=$5
+image=$1 agnhost=$2 dir=$3 kube_ldflags=$4
 here=$(cd "$(dirname "$0")" && pwd)
+bin=$dir/bin
 
 packages=systemd,systemd-sysv,containerd,runc,containernetworking-plugins,conntrack,iptables,nftables
 packages=$packages,iproute2,ethtool,socat,mount,kmod,procps
@@ -16,6 +16,14 @@ suite=bookworm
 
 say() { echo "==> $*"; }
 fail() { echo "error: $*" >&2; exit 1; }
+
+say "building Kubernetes, etcd, coredns, pause and agnhost (about 8 minutes when nothing is cached)"
+cd "$here"
+go build -ldflags "$kube_ldflags" -o "$bin/kube" ./kube
+go build -ldflags "-s -w" -o "$bin/" ./pause k8s.io/kubernetes/test/images/agnhost
+(cd coredns && go build -ldflags "-s -w" -o "$bin/coredns" .)
+(cd ../etcd && go build -ldflags "-s -w" -o "$bin/etcd" go.etcd.io/etcd/server/v3)
+kind_files=$(go list -m -f '{{.Dir}}' sigs.k8s.io/kind)/images/base/files
 
 context=$dir/context
 mkdir -p "$context"
