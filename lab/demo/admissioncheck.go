@@ -18,6 +18,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -31,6 +32,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 
 	"kueue-acrequeueafter/lab/demo/timeline"
@@ -49,13 +51,32 @@ type check struct {
 	thinks time.Duration // from the first job's first reservation to the answer
 	why    string
 
+	began    time.Time
 	since    time.Time
 	answered bool
 }
 
 func (c *check) setup(mgr ctrl.Manager) error {
-	c.Client = mgr.GetClient()
-	return ctrl.NewControllerManagedBy(mgr).Named(c.Check).For(&kueue.Workload{}).Complete(c)
+	c.Client, c.began = mgr.GetClient(), time.Now()
+	return errors.Join(
+		ctrl.NewControllerManagedBy(mgr).Named(c.Check).For(&kueue.Workload{}).Complete(c),
+		ctrl.NewControllerManagedBy(mgr).Named(c.Check+"-active").For(&kueue.AdmissionCheck{}).Complete(reconcile.Func(c.activate)),
+	)
+}
+
+// activate says that the check has a controller: without one Kueue admits nothing.
+func (c *check) activate(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if req.Name != c.Check {
+		return ctrl.Result{}, nil
+	}
+	active := &kueue.AdmissionCheck{
+		TypeMeta:   metav1.TypeMeta{APIVersion: kueue.GroupVersion.String(), Kind: "AdmissionCheck"},
+		ObjectMeta: metav1.ObjectMeta{Name: c.Check},
+		Status: kueue.AdmissionCheckStatus{Conditions: []metav1.Condition{{
+			Type: kueue.AdmissionCheckActive, Status: metav1.ConditionTrue, Reason: "Active", Message: "at work", LastTransitionTime: metav1.NewTime(c.began),
+		}}},
+	}
+	return ctrl.Result{}, c.Status().Patch(ctx, active, client.Apply, client.FieldOwner(controllerName(c.Check)), client.ForceOwnership)
 }
 
 func (c *check) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {

@@ -203,7 +203,7 @@ func (d *demo) judge(history *timeline.History) int {
 		d.palette.Promise(os.Stdout, promise)
 	}
 	if writes := timeline.Writes(history, script); writes > 0 {
-		fmt.Printf("  %s\n", d.palette.Dim(fmt.Sprintf("· Kueue wrote the Workload of %s %d times for it: evicted, released, deadline moved, requeued, reserved again make 5", script.Job, writes)))
+		fmt.Printf("  %s\n", d.palette.Dim(fmt.Sprintf("· Kueue wrote the Workload of %s %d times for it: evicted and released, deadline moved, requeued, reserved again make 4", script.Job, writes)))
 	}
 	fmt.Printf("\n%s\n\n", d.palette.Bold("The manager's metrics"))
 	d.metrics.print(os.Stdout)
