@@ -47,3 +47,8 @@ $(BIN)/promtool: tools/promtool/go.mod tools/promtool/go.sum
 	$(call say,building build/bin/promtool (about 3 minutes when nothing is cached))
 	@cd tools/promtool && go build -tags remove_all_sd -ldflags "-s -w" -o $@ github.com/prometheus/prometheus/cmd/promtool
 	@touch $@
+
+.PHONY: clean
+clean: ## Remove what was built. The tree stays: it may hold work (remove it by hand).
+	$(call say,removing build/bin$(comma) build/pr$(comma) build/managers$(comma) build/dist and build/e2e; build/kueue stays)
+	@rm -rf build/bin build/pr build/managers build/dist build/e2e

@@ -76,8 +76,3 @@ $(BIN)/kind: tools/kind-node/go.mod tools/kind-node/go.sum
 	$(call say,building build/bin/kind)
 	@cd tools/kind-node && go build -o $@ sigs.k8s.io/kind
 	@touch $@
-
-.PHONY: clean
-clean: ## Remove what was built. The tree stays: it may hold work (remove it by hand).
-	$(call say,removing build/bin$(comma) build/pr$(comma) build/managers$(comma) build/dist and build/e2e; build/kueue stays)
-	@rm -rf build/bin build/pr build/managers build/dist build/e2e
