@@ -200,10 +200,10 @@ func (o options) measure(ctx context.Context, build string, say func(string, ...
 	if err != nil {
 		return err
 	}
-	if err := w.makeQueue(ctx, other, 100_000); err != nil {
+	if err := w.MakeQueue(ctx, other, 100_000); err != nil {
 		return err
 	}
-	if err := w.stop(ctx, other, "None"); err != nil {
+	if err := w.Stop(ctx, other, "None"); err != nil {
 		return err
 	}
 	for i, n := range o.sizes {

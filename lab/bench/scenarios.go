@@ -72,7 +72,7 @@ func (s *series) run(ctx context.Context, o options, first, last bool) error {
 		return nil
 	}
 	s.namespace = fmt.Sprintf("jobs-%d", s.n)
-	if err := s.makeQueue(ctx, s.namespace, s.n, check+s.namespace); err != nil {
+	if err := s.MakeQueue(ctx, s.namespace, s.n, check+s.namespace); err != nil {
 		return err
 	}
 	if err := s.fresh(ctx); err != nil {
@@ -187,7 +187,7 @@ func (s *series) fresh(ctx context.Context) error {
 	}
 	return s.measure(ctx, result.Fresh, func(r *result.Result) error {
 		start := time.Now()
-		if err := s.stop(ctx, s.namespace, "None"); err != nil {
+		if err := s.Stop(ctx, s.namespace, "None"); err != nil {
 			return err
 		}
 		err := s.expect(ctx, "reserved", s.limit(), reserved)
@@ -311,7 +311,7 @@ func (s *series) waiting(ctx context.Context) error {
 		return err
 	}
 
-	if err := s.stop(ctx, s.namespace, "Hold"); err != nil {
+	if err := s.Stop(ctx, s.namespace, "Hold"); err != nil {
 		return err
 	}
 	err = s.expect(ctx, "requeued", time.Until(from.Add(delay))+s.limit(), func(w *workload) bool { return !w.back.IsZero() })
@@ -327,7 +327,7 @@ func (s *series) waiting(ctx context.Context) error {
 	if err := s.done(measured); err != nil {
 		return err
 	}
-	if err := s.stop(ctx, s.namespace, "None"); err != nil {
+	if err := s.Stop(ctx, s.namespace, "None"); err != nil {
 		return err
 	}
 	return s.expect(ctx, "reserved again", s.limit(), reserved)
@@ -368,10 +368,10 @@ func (s *series) busy(ctx context.Context, last bool) error {
 // created makes jobs more, with two checks, while their queue runs.
 func (s *series) created(ctx context.Context) error {
 	s.namespace = fmt.Sprintf("two-%d", s.n)
-	if err := s.makeQueue(ctx, s.namespace, s.n, faster+s.namespace, slower+s.namespace); err != nil {
+	if err := s.MakeQueue(ctx, s.namespace, s.n, faster+s.namespace, slower+s.namespace); err != nil {
 		return err
 	}
-	if err := s.stop(ctx, s.namespace, "None"); err != nil {
+	if err := s.Stop(ctx, s.namespace, "None"); err != nil {
 		return err
 	}
 	return s.measure(ctx, result.Created, func(r *result.Result) error {
@@ -433,7 +433,7 @@ func (s *series) probeUntil(ctx context.Context, done func() bool) *result.Distr
 		s.probed++
 		name := fmt.Sprintf("probe-%d-%05d", s.n, s.probed)
 		made[name] = time.Now()
-		if err := s.makeJob(ctx, other, name); err != nil {
+		if err := s.MakeJob(ctx, other, name); err != nil {
 			s.failed(err)
 			return nil
 		}
@@ -471,20 +471,20 @@ spec:
 
 // bareObject is a workload of no ClusterQueue, so that the manager lets it be.
 func (s *series) bareObject(i int) *unstructured.Unstructured {
-	return s.object("Workload", fmt.Sprintf("bare-%d", s.n), fmt.Sprintf("bare-%05d", i))
+	return s.Object("Workload", fmt.Sprintf("bare-%d", s.n), fmt.Sprintf("bare-%05d", i))
 }
 
 func (s *series) makeBare(ctx context.Context) error {
 	ns := &corev1.Namespace{}
 	ns.Name = s.bareObject(0).GetNamespace()
-	if err := s.kube.Create(ctx, ns); err != nil {
+	if err := s.Create(ctx, ns); err != nil {
 		return err
 	}
-	return each(ctx, senders, s.n, func(i int) error { return s.create(ctx, s.bareObject(i), bareManifest) })
+	return each(ctx, senders, s.n, func(i int) error { return s.Make(ctx, s.bareObject(i), bareManifest) })
 }
 
 func (s *series) deleteBare(ctx context.Context) error {
-	return each(ctx, senders, s.n, func(i int) error { return s.kube.Delete(ctx, s.bareObject(i)) })
+	return each(ctx, senders, s.n, func(i int) error { return s.Delete(ctx, s.bareObject(i)) })
 }
 
 // writeBare measures how long a client without a queue, with as many workers and

@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"kueue-acrequeueafter/lab/objects"
 )
 
 // workload is what was seen of one. Its times are those at which the load
@@ -65,10 +67,10 @@ func (w *workload) ask(a answer) {
 
 // update takes in a new version of the workload, seen now.
 func (w *workload) update(obj *unstructured.Unstructured, now time.Time) {
-	reserved, reservedAt := condition(obj, "QuotaReserved")
-	evicted, _ := condition(obj, "Evicted")
-	requeued, requeuedAt := condition(obj, "Requeued")
-	admitted, _ := condition(obj, "Admitted")
+	reserved, reservedAt := objects.Condition(obj, "QuotaReserved")
+	evicted, _ := objects.Condition(obj, "Evicted")
+	requeued, requeuedAt := objects.Condition(obj, "Requeued")
+	admitted, _ := objects.Condition(obj, "Admitted")
 	waits := w.asked > 0 && w.again.IsZero()
 
 	// Where the time is recorded it is not before what the check asked for.
@@ -102,13 +104,8 @@ func (w *workload) update(obj *unstructured.Unstructured, now time.Time) {
 	w.reserved, w.evicted, w.requeued, w.admitted = reserved, evicted, requeued, admitted
 
 	w.checks = map[string]string{}
-	states, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "status", "admissionChecks")
-	list, _ := states.([]any)
-	for _, state := range list {
-		if fields, ok := state.(map[string]any); ok {
-			name, _ := fields["name"].(string)
-			w.checks[name], _ = fields["state"].(string)
-		}
+	for name, state := range objects.Checks(obj) {
+		w.checks[name], _ = state["state"].(string)
 	}
 }
 
@@ -118,18 +115,4 @@ func (w *workload) onTime(at time.Time) {
 		w.wasEarly = true
 		w.early++
 	}
-}
-
-// condition tells whether a condition is true, and since when it is as it is.
-func condition(obj *unstructured.Unstructured, name string) (bool, time.Time) {
-	conditions, _, _ := unstructured.NestedFieldNoCopy(obj.Object, "status", "conditions")
-	list, _ := conditions.([]any)
-	for _, c := range list {
-		if fields, ok := c.(map[string]any); ok && fields["type"] == name {
-			since, _ := fields["lastTransitionTime"].(string)
-			parsed, _ := time.Parse(time.RFC3339, since)
-			return fields["status"] == "True", parsed
-		}
-	}
-	return false, time.Time{}
 }

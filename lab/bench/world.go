@@ -18,7 +18,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand"
@@ -26,20 +25,17 @@ import (
 	"sync"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	"sigs.k8s.io/yaml"
 
 	"kueue-acrequeueafter/lab/controlplane"
+	"kueue-acrequeueafter/lab/objects"
 )
 
 // user is who the load generator is for the API server: all other requests are
@@ -53,10 +49,9 @@ const senders = 20
 // admission checks, and sees what becomes of the workloads. It uses no types of
 // Kueue's, since the builds speak different versions.
 type world struct {
-	version string // of Kueue's API
-	delays  bool   // whether the checks can ask for a delay
+	*objects.Client
+	delays  bool // whether the checks can ask for a delay
 	config  *rest.Config
-	kube    client.Client
 	random  *rand.Rand
 	answers chan task
 	failed  context.CancelCauseFunc
@@ -91,13 +86,13 @@ func newWorld(ctx context.Context, plane *controlplane.ControlPlane, version str
 		return nil, err
 	}
 	w := &world{
-		version: version, delays: delays, config: rest.CopyConfig(account.Config()), failed: failed,
+		delays: delays, config: rest.CopyConfig(account.Config()), failed: failed,
 		random: rand.New(rand.NewSource(seed)), answers: make(chan task, 100_000),
 		workloads: map[string]*workload{}, decide: map[string]decision{},
 	}
 	// No limit of its own.
 	w.config.QPS = -1
-	if w.kube, err = client.New(w.config, client.Options{}); err != nil {
+	if w.Client, err = objects.NewClient(w.config, version); err != nil {
 		return nil, err
 	}
 	dynamicClient, err := dynamic.NewForConfig(w.config)
@@ -105,7 +100,7 @@ func newWorld(ctx context.Context, plane *controlplane.ControlPlane, version str
 		return nil, err
 	}
 	informer := dynamicinformer.NewDynamicSharedInformerFactory(dynamicClient, 0).
-		ForResource(schema.GroupVersionResource{Group: group, Version: version, Resource: "workloads"}).Informer()
+		ForResource(schema.GroupVersionResource{Group: objects.Group, Version: version, Resource: "workloads"}).Informer()
 	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { w.see(obj.(*unstructured.Unstructured)) },
 		UpdateFunc: func(_, obj any) { w.see(obj.(*unstructured.Unstructured)) },
@@ -210,10 +205,10 @@ func (w *world) send(ctx context.Context) {
 			if t.answer.delay > 0 {
 				state["requeueAfterSeconds"] = int64(t.answer.delay / time.Second)
 			}
-			obj := w.object("Workload", t.namespace, t.name)
+			obj := w.Object("Workload", t.namespace, t.name)
 			obj.Object["status"] = map[string]any{"admissionChecks": []any{state}}
 			w.sent(t)
-			err := w.kube.Status().Patch(ctx, obj, client.Apply, client.FieldOwner(t.check), client.ForceOwnership)
+			err := w.Status().Patch(ctx, obj, client.Apply, client.FieldOwner(t.check), client.ForceOwnership)
 			if err != nil && ctx.Err() == nil {
 				w.failed(fmt.Errorf("answer of check %s: %w", t.check, err))
 			}
@@ -230,16 +225,6 @@ func (w *world) sent(t task) {
 			seen.sent = time.Now()
 		}
 	}
-}
-
-const group = "kueue.x-k8s.io"
-
-func (w *world) object(kind, namespace, name string) *unstructured.Unstructured {
-	obj := &unstructured.Unstructured{}
-	obj.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: w.version, Kind: kind})
-	obj.SetNamespace(namespace)
-	obj.SetName(name)
-	return obj
 }
 
 // each calls do for 0 to n-1, as many at a time as there are workers, and returns
@@ -267,99 +252,8 @@ func each(ctx context.Context, workers, n int, do func(i int) error) error {
 	return err
 }
 
-const clusterQueueManifest = `
-spec:
-  namespaceSelector: {}
-  stopPolicy: Hold
-  resourceGroups:
-  - coveredResources: [cpu]
-    flavors:
-    - name: default
-      resources: [{name: cpu, nominalQuota: "%d"}]
-`
-
-const jobManifest = `
-spec:
-  suspend: true
-  template:
-    spec:
-      restartPolicy: Never
-      containers:
-      - {name: main, image: none, resources: {requests: {cpu: 1}}}
-`
-
-// makeQueue makes a namespace, and a ClusterQueue and a LocalQueue for it with
-// quota for n jobs. The ClusterQueue is held.
-func (w *world) makeQueue(ctx context.Context, namespace string, n int, checks ...string) error {
-	ns := &corev1.Namespace{}
-	ns.Name = namespace
-	if err := w.kube.Create(ctx, ns); err != nil {
-		return err
-	}
-	flavor := w.object("ResourceFlavor", "", "default")
-	if err := client.IgnoreAlreadyExists(w.create(ctx, flavor, "spec: {}")); err != nil {
-		return err
-	}
-	queue := w.object("ClusterQueue", "", namespace)
-	if err := w.create(ctx, queue, fmt.Sprintf(clusterQueueManifest, n)); err != nil {
-		return err
-	}
-	if len(checks) > 0 {
-		var rules []any
-		for _, name := range checks {
-			check := w.object("AdmissionCheck", "", name)
-			if err := w.create(ctx, check, "spec: {controllerName: example.com/bench}"); err != nil {
-				return err
-			}
-			active := map[string]any{"status": map[string]any{"conditions": []any{map[string]any{
-				"type": "Active", "status": "True", "reason": "Active", "message": "it is played",
-				"lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
-			}}}}
-			if err := w.kube.Status().Patch(ctx, check, mergePatch(active)); err != nil {
-				return err
-			}
-			rules = append(rules, map[string]any{"name": name})
-		}
-		strategy := map[string]any{"spec": map[string]any{"admissionChecksStrategy": map[string]any{"admissionChecks": rules}}}
-		if err := w.kube.Patch(ctx, queue, mergePatch(strategy)); err != nil {
-			return err
-		}
-	}
-	return w.create(ctx, w.object("LocalQueue", namespace, "queue"), "spec: {clusterQueue: "+namespace+"}")
-}
-
-// stop sets the stopPolicy of a ClusterQueue: None or Hold.
-func (w *world) stop(ctx context.Context, queue, policy string) error {
-	return w.kube.Patch(ctx, w.object("ClusterQueue", "", queue), mergePatch(map[string]any{"spec": map[string]any{"stopPolicy": policy}}))
-}
-
 func (w *world) makeJobs(ctx context.Context, namespace string, n int) error {
-	return each(ctx, senders, n, func(i int) error { return w.makeJob(ctx, namespace, fmt.Sprintf("job-%05d", i)) })
-}
-
-func (w *world) makeJob(ctx context.Context, namespace, name string) error {
-	job := w.object("Job", namespace, name)
-	job.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind("Job"))
-	job.SetLabels(map[string]string{"kueue.x-k8s.io/queue-name": "queue"})
-	return w.create(ctx, job, jobManifest)
-}
-
-func (w *world) create(ctx context.Context, obj *unstructured.Unstructured, manifest string) error {
-	var content map[string]any
-	if err := yaml.Unmarshal([]byte(manifest), &content); err != nil {
-		return err
-	}
-	maps.Copy(obj.Object, content)
-	return w.kube.Create(ctx, obj)
-}
-
-// mergePatch panics if the patch cannot be written as JSON.
-func mergePatch(patch map[string]any) client.Patch {
-	data, err := json.Marshal(patch)
-	if err != nil {
-		panic(err)
-	}
-	return client.RawPatch(types.MergePatchType, data)
+	return each(ctx, senders, n, func(i int) error { return w.MakeJob(ctx, namespace, fmt.Sprintf("job-%05d", i)) })
 }
 
 // in returns the workloads of a namespace. The caller holds the mutex.
