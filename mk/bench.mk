@@ -7,7 +7,7 @@ BENCH_SIZES ?= 100,1000
 BENCH_FLAGS ?=
 
 .PHONY: bench
-bench: build envtest $(BENCH_DIR)/versions/$(BASE_VERSION)/manager $(BENCH_DIR)/versions/v0.19.2/manager ## Measure delayed retries with this Kueue, v0.14.8 and v0.19.2 (BENCH_SIZES=100,1000; BENCH_FLAGS; about 27 minutes on a quiet machine).
+bench: build envtest $(PLAIN_MANAGERS) ## Measure delayed retries with this Kueue, v0.14.8 and v0.19.2 (BENCH_SIZES=100,1000; BENCH_FLAGS; about 27 minutes on a quiet machine).
 	@cd lab && go build -o $(BIN)/ ./bench
 	@exec $(BIN)/bench --bin-dir $(BIN) --tree-dir $(TREE_DIR) --versions-dir $(BENCH_DIR)/versions --out $(BENCH_DIR) --commit $(COMMIT) --sizes $(BENCH_SIZES) $(BENCH_FLAGS)
 

@@ -87,3 +87,15 @@ demo: build envtest ## Show a delayed retry on a real control plane (GATE=off: w
 	$(call say,building the demo)
 	@cd lab && go build -o $(BIN)/ ./demo
 	@exec $(BIN)/demo --gate=$(GATE_VALUE) --bin-dir build/bin --out build/demo --tree-dir $(TREE)
+
+# One of those that "build/bin/compare --help" lists; without: all.
+PROBE ?=
+# mk/bench.mk builds them.
+PLAIN_MANAGERS := $(foreach version,$(BASE_VERSION) v0.19.2,$(PROJECT)/build/bench/versions/$(version)/manager)
+
+.PHONY: compare
+compare: build envtest $(PLAIN_MANAGERS) ## Show what a delayed retry does with plain v0.14.8, plain v0.19.2 and here, as README has it (PROBE=quota; GATE=off; 80 seconds).
+	$(call say,building the comparison)
+	@cd lab && go build -o $(BIN)/ ./compare
+	@exec $(BIN)/compare --gate=$(GATE_VALUE) --bin-dir build/bin --out build/compare --tree-dir $(TREE) \
+		--versions-dir build/bench/versions $(if $(PROBE),--probes $(PROBE))
