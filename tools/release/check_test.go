@@ -354,6 +354,17 @@ func TestVersions(t *testing.T) {
 			},
 			wantErr: `manager's first log line is "` + otherVersion + `"`,
 		},
+		"the manager is plain Kueue's": {
+			change: func(t *testing.T, r *release) {
+				for _, architecture := range r.architectures {
+					put(t, r.managerPath(architecture), get(t, buildManager(t, testVersion, "-X main.gate=Other")))
+				}
+				if err := r.makeImage(); err != nil {
+					t.Fatal(err)
+				}
+			},
+			wantErr: "unrecognized feature gate",
+		},
 		"the manifests are of another image": {
 			change: func(t *testing.T, r *release) {
 				put(t, r.manifestsPath(), []byte(replaced(t, string(get(t, r.manifestsPath())), []string{"localhost/kueue:" + testVersion, "localhost/kueue:" + otherVersion})))

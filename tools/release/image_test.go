@@ -46,10 +46,10 @@ import (
 const testVersion = "v0.14.8-acrequeueafter.7"
 
 // buildManager builds testdata/manager and returns where it lies.
-func buildManager(t *testing.T, version string) string {
+func buildManager(t *testing.T, version string, ldflags ...string) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "manager")
-	cmd := exec.Command("go", "build", "-ldflags", "-s -w -X main.version="+version, "-o", program, "./testdata/manager")
+	cmd := exec.Command("go", "build", "-ldflags", strings.Join(append(ldflags, "-s -w -X main.version="+version), " "), "-o", program, "./testdata/manager")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("building testdata/manager: %v\n%s", err, out)

@@ -228,12 +228,13 @@ func withFiles(image v1.Image, do func(config *v1.ConfigFile, program string) er
 	return do(config, filepath.Join(dir, filepath.FromSlash(entrypoint)))
 }
 
-// managerVersion runs a manager, and returns the version in its first log line.
-// It finds no cluster and ends.
+// managerVersion runs a manager with the gate, which plain Kueue's does not know
+// and refuses, and returns the version in its first log line. It finds no cluster
+// and ends.
 func managerVersion(ctx context.Context, program string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program)
+	cmd := exec.CommandContext(ctx, program, gateArgument)
 	cmd.Env = []string{"HOME=" + filepath.Dir(program)}
 	// The error is expected, and the log tells whether it started.
 	out, _ := cmd.CombinedOutput()

@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Command manager stands for Kueue's: it has dependencies, logs its version,
-// and ends because there is no cluster.
+// Command manager stands for Kueue's: it has dependencies, refuses a gate that it
+// does not know, logs its version, and ends because there is no cluster.
 package main
 
 import (
@@ -26,9 +26,18 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-var version string
+var (
+	version string
+	gate    = "ACRequeueAfter"
+)
 
 func main() {
+	for _, argument := range os.Args[1:] {
+		if argument != "--feature-gates="+gate+"=true" {
+			fmt.Println("unrecognized feature gate: " + argument)
+			os.Exit(1)
+		}
+	}
 	if diff := cmp.Diff(1, 1); diff != "" {
 		panic(diff)
 	}
