@@ -62,7 +62,7 @@ dist: ## Write all that a release has to build/dist, emptied before, and check i
 
 # govulncheck, and the tests that install what is in build/dist.
 .PHONY: check-dist
-check-dist: release-tool envtest $(BIN)/govulncheck ## Check build/dist: versions, the difference to plain Kueue, vulnerabilities, that it installs.
+check-dist: fresh-tree release-tool envtest $(BIN)/govulncheck ## Check build/dist: versions, the difference to plain Kueue, vulnerabilities, that it installs.
 	@$(RELEASE_TOOL) check --base "$$(go list -m -f '{{.Dir}}' $(BASE_MODULE))" --govulncheck $(BIN)/govulncheck
 	$(call say,installing the manifests and the chart on an API server)
 	@PATCHED_TREE=$(TREE_DIR) DIST=$(abspath $(DIST)) VERSION=$(VERSION) IMAGE=$(IMAGE) GATE=$(GATE) KUBEBUILDER_ASSETS=$(BIN) go test -count=1 -run TestInstall ./tools/release
