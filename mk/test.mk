@@ -1,7 +1,7 @@
 ##@ Testing
 
 # The second run of the unit tests has the gate on by default. What upstream's
-# tests expect and the contract does not allow is left out there; base.yaml lists
+# tests expect and the KEP does not allow is left out there; base.yaml lists
 # it, with the reasons.
 GATE_ON_DIR := $(PROJECT)/build/gate-on
 GATE_ON_TESTFLAGS := -overlay $(GATE_ON_DIR)/overlay.json -skip $(GATE_ON_SKIP)

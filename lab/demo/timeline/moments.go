@@ -25,7 +25,7 @@ import (
 )
 
 // moments are the versions of the waiting Workload at which something began;
-// nil if it never did. The deadlines are those of the contract: the delay after
+// nil if it never did. The deadlines are those of the KEP: the delay after
 // the later of the check's transition and the eviction, the latest of all.
 type moments struct {
 	versions []Version
@@ -127,7 +127,7 @@ func becameReset(old, wl *kueue.Workload) bool {
 	return false
 }
 
-// matches holds a recorded deadline against the one that the contract gives.
+// matches holds a recorded deadline against the one that the KEP gives.
 // A second more is rounding; earlier is a broken promise.
 func matches(recorded, want time.Time) (bool, string) {
 	if recorded.Before(want) || recorded.After(want.Add(time.Second)) {

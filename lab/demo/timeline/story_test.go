@@ -139,7 +139,7 @@ func finished(wl *kueue.Workload, now metav1.Time) {
 	condition(wl, kueue.WorkloadFinished, true, now, "Succeeded")
 }
 
-// waitingSteps is what a kept contract does to job-a.
+// waitingSteps is what happens to job-a when the rules are kept.
 func waitingSteps() []step {
 	return []step{
 		{0.1, queued},

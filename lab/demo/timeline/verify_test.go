@@ -42,7 +42,7 @@ func TestVerify(t *testing.T) {
 		change     func(steps []step) []step
 		wantBroken []int
 	}{
-		"the contract is kept": {
+		"the rules are kept": {
 			change: func(s []step) []step { return s },
 		},
 		"deadlines rounded up": {
