@@ -5,6 +5,11 @@ SHELL := /usr/bin/env bash -o pipefail
 .SHELLFLAGS := -ec
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
+# "make -j" would have verbs change the tree at the same time. They use all cores
+# themselves, and a few parts run beside each other.
+ifeq ($(filter simulate-%,$(MAKECMDGOALS)),)
+.NOTPARALLEL:
+endif
 
 PROJECT := $(CURDIR)
 # What the patches stand on: a folder in bases/. What depends on it, base.yaml says.
@@ -27,7 +32,7 @@ comma := ,
 
 .PHONY: help
 help: ## Show this list.
-	@echo "Verbs (variables: TREE=dir, FORCE=1, AS_IS=1 to use the tree as it is):"
+	@echo "Verbs (variables: FORCE=1; AS_IS=1 to use the tree as it is; TREE=dir for another one, but in lab/, which tries build/kueue):"
 	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: need-tools

@@ -6,7 +6,6 @@ go 1.26.0
 ignore (
 	./apis
 	./build
-	./examples
 	./keps
 	./pkg
 	./test

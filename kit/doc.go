@@ -25,8 +25,7 @@ limitations under the License.
 // the AdmissionChecks.
 //
 // It is built with the types of a plain release of Kueue, and speaks version
-// v1beta1 of the API, which patched Kueue v0.14 and later releases serve: the same
-// program works with all of them.
+// v1beta1 of the API, which patched Kueue v0.14 and later releases serve.
 //
 // What an answer does is described in KEP-3258, delayed admission check retries.
 // The delay needs the feature gate ACRequeueAfter of patched Kueue v0.14; while it

@@ -50,5 +50,5 @@ $(BIN)/promtool: tools/promtool/go.mod tools/promtool/go.sum
 
 .PHONY: clean
 clean: ## Remove what was built. The tree stays: it may hold work (remove it by hand).
-	$(call say,removing build/bin$(comma) build/pr$(comma) build/managers$(comma) build/dist and build/e2e; build/kueue stays)
-	@rm -rf build/bin build/pr build/managers build/dist build/e2e
+	$(call say,removing all in build/ but build/kueue*)
+	@find build -mindepth 1 -maxdepth 1 ! -name 'kueue*' -exec chmod -R u+w {} + -exec rm -rf {} +

@@ -92,6 +92,6 @@ dep-crds: fresh-tree
 .PHONY: test-integration
 test-integration: fresh-tree envtest dep-crds ## Run envtest suites in the tree (INTEGRATION_TARGET="./test/...", INTEGRATION_GATE=on, INTEGRATION_PROCS, GINKGO_ARGS).
 	$(call say,integration suites$(comma) gate $(INTEGRATION_GATE) by default: $(INTEGRATION_TARGET) (compiling takes minutes when nothing is cached))
-	@tools/gate-on.sh $(TREE) $(GATE_ON_DIR)
+	@$(if $(filter on,$(INTEGRATION_GATE)),tools/gate-on.sh $(TREE) $(GATE_ON_DIR))
 	@cd $(TREE_DIR) && GOFLAGS="$(GOFLAGS)$(if $(filter on,$(INTEGRATION_GATE)), -overlay=$(GATE_ON_DIR)/overlay.json)" KUBEBUILDER_ASSETS=$(BIN) PROJECT_DIR=$(TREE_DIR)/ ENVTEST_K8S_VERSION=$(basename $(KUBE_VERSION)) \
 		go run github.com/onsi/ginkgo/v2/ginkgo run --trimpath --output-interceptor-mode=none --keep-going --procs=$(INTEGRATION_PROCS)$(if $(filter on,$(INTEGRATION_GATE)), --skip $(GATE_ON_GINKGO_SKIP)) $(GINKGO_ARGS) $(INTEGRATION_TARGET)

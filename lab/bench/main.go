@@ -78,10 +78,10 @@ var order = []string{result.Herd, result.Spread, result.Waiting, result.Busy, re
 func parse(args []string) (o options, err error) {
 	var builds, scenarios, sizes string
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.StringVar(&o.binDir, "bin-dir", "../../build/bin", "`directory` of etcd, kube-apiserver and manager")
-	flags.StringVar(&o.treeDir, "tree-dir", "../../build/kueue", "`directory` of the patched tree")
-	flags.StringVar(&o.versionsDir, "versions-dir", "../../build/bench/versions", "`directory` with v0.14.8 and v0.19.2, each with manager and a link to its source")
-	flags.StringVar(&o.out, "out", "../../build/bench", "`directory` for run.json, logs and profiles")
+	flags.StringVar(&o.binDir, "bin-dir", "build/bin", "`directory` of etcd, kube-apiserver and manager")
+	flags.StringVar(&o.treeDir, "tree-dir", "build/kueue", "`directory` of the patched tree")
+	flags.StringVar(&o.versionsDir, "versions-dir", "build/bench/versions", "`directory` with v0.14.8 and v0.19.2, each with manager and a link to its source")
+	flags.StringVar(&o.out, "out", "build/bench", "`directory` for run.json, logs and profiles")
 	flags.StringVar(&o.commit, "commit", "unknown", "of this repository, for the report")
 	flags.StringVar(&builds, "builds", strings.Join([]string{result.GateOn, result.GateOff, result.Base, result.Later}, ","), "which to measure")
 	flags.StringVar(&scenarios, "scenarios", strings.Join(order, ","), "which to run after \"fresh\", in this order; spread and two-checks with the first number of workloads, waiting with the last")

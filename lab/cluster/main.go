@@ -35,9 +35,9 @@ import (
 )
 
 var (
-	binDir  = flag.String("bin-dir", "../../build/bin", "`directory` of etcd, kube-apiserver and manager")
-	treeDir = flag.String("tree-dir", "../../build/kueue", "`directory` of the patched tree, with Kueue's CRDs and webhooks")
-	out     = flag.String("out", "../../build/cluster", "`directory` for the kubeconfig and the logs")
+	binDir  = flag.String("bin-dir", "build/bin", "`directory` of etcd, kube-apiserver and manager")
+	treeDir = flag.String("tree-dir", "build/kueue", "`directory` of the patched tree, with Kueue's CRDs and webhooks")
+	out     = flag.String("out", "build/cluster", "`directory` for the kubeconfig and the logs")
 	gate    = flag.Bool("gate", true, "the feature gate ACRequeueAfter")
 )
 

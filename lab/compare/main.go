@@ -121,10 +121,10 @@ func parse(args []string) (*comparison, error) {
 		c.findings[p.name] = map[string]finding{}
 	}
 	flags := flag.NewFlagSet("compare", flag.ContinueOnError)
-	flags.StringVar(&c.binDir, "bin-dir", "../../build/bin", "`directory` of etcd, kube-apiserver and manager")
-	flags.StringVar(&c.treeDir, "tree-dir", "../../build/kueue", "`directory` of the patched tree")
-	flags.StringVar(&c.versionsDir, "versions-dir", "../../build/bench/versions", "`directory` with the plain releases, each with manager and a link to its source")
-	flags.StringVar(&c.out, "out", "../../build/compare", "`directory` for logs, and for every version of the Workloads")
+	flags.StringVar(&c.binDir, "bin-dir", "build/bin", "`directory` of etcd, kube-apiserver and manager")
+	flags.StringVar(&c.treeDir, "tree-dir", "build/kueue", "`directory` of the patched tree")
+	flags.StringVar(&c.versionsDir, "versions-dir", "build/bench/versions", "`directory` with the plain releases, each with manager and a link to its source")
+	flags.StringVar(&c.out, "out", "build/compare", "`directory` for logs, and for every version of the Workloads")
 	flags.BoolVar(&c.gate, "gate", true, "the feature gate ACRequeueAfter; off, the comparison shows that it can fail")
 	wantManagers := flags.String("managers", strings.Join(managerNames, ","), "which to compare")
 	wantProbes := flags.String("probes", strings.Join(probeNames, ","), "which to run; of a single one each step is shown")

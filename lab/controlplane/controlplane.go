@@ -39,6 +39,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
 )
 
 // ErrUnclean says that something may have been left running.
@@ -59,8 +60,8 @@ type Options struct {
 	Manager string
 	// Plain says that the manager is one without the patches, and knows no gate.
 	Plain bool
-	// Conversion has the CRDs with several versions name the manager's webhook for
-	// their conversion, which the later releases of Kueue insist on.
+	// Conversion has CRDs with several versions name the manager's webhook for their
+	// conversion, as the manifests of the later releases of Kueue do.
 	Conversion bool
 	// QPS limits the requests of the manager in a second; the burst is twice that.
 	// Zero: 50.
@@ -251,14 +252,32 @@ func (c *ControlPlane) startServers(ctx context.Context) error {
 	return nil
 }
 
+// convert has the CRDs name the manager's webhook that upstream's manifests have
+// name it. The others have versions that are alike.
 func (c *ControlPlane) convert(ctx context.Context) error {
+	content, err := os.ReadFile(filepath.Join(filepath.Dir(c.options.crds()), "kustomization.yaml"))
+	if err != nil {
+		return err
+	}
+	var kustomization struct {
+		Patches []struct {
+			Path string `json:"path"`
+		} `json:"patches"`
+	}
+	if err := yaml.Unmarshal(content, &kustomization); err != nil {
+		return err
+	}
+	converted := map[string]bool{}
+	for _, patch := range kustomization.Patches {
+		converted[patch.Path] = true
+	}
 	kube, err := client.New(c.Config, client.Options{Scheme: c.env.Scheme})
 	if err != nil {
 		return err
 	}
 	hooks := c.env.WebhookInstallOptions
 	for _, crd := range c.env.CRDs {
-		if len(crd.Spec.Versions) < 2 {
+		if !converted["patches/webhook_in_"+crd.Spec.Names.Plural+".yaml"] {
 			continue
 		}
 		before := crd.DeepCopy()

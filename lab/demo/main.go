@@ -87,9 +87,9 @@ func run() int {
 func parse(args []string) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
-	flags.StringVar(&o.binDir, "bin-dir", "../../build/bin", "`directory` of etcd, kube-apiserver and manager")
-	flags.StringVar(&o.treeDir, "tree-dir", "../../build/kueue", "`directory` of the patched tree, with Kueue's CRDs and webhooks")
-	flags.StringVar(&o.out, "out", "../../build/demo", "`directory` for the picture, the logs and the versions of the Workloads")
+	flags.StringVar(&o.binDir, "bin-dir", "build/bin", "`directory` of etcd, kube-apiserver and manager")
+	flags.StringVar(&o.treeDir, "tree-dir", "build/kueue", "`directory` of the patched tree, with Kueue's CRDs and webhooks")
+	flags.StringVar(&o.out, "out", "build/demo", "`directory` for the picture, the logs and the versions of the Workloads")
 	flags.BoolVar(&o.gate, "gate", true, "the feature gate ACRequeueAfter; off, the demo shows that its checks fail")
 	flags.BoolVar(&o.verbose, "verbose", false, "show the manager's log as it runs")
 	flags.Usage = func() {

@@ -436,8 +436,9 @@ func TestGateOff(t *testing.T) {
 	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, false)
 	hideNewFields = true
 	t.Cleanup(func() { hideNewFields = false })
-	// The fewest runs of ours, and the most, where the fewest do not show it.
-	const n, upstreamRuns, fewest, most = 50, 8, 3, 25
+	// Ours run until one way is ahead by so many runs, or until it is plain after the
+	// most of them that neither is.
+	const n, upstreamRuns, ahead, most = 50, 8, 4, 25
 	schedules := generator(with(OpCrash, 4))
 	data, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
@@ -460,7 +461,7 @@ func TestGateOff(t *testing.T) {
 	if err := json.Unmarshal(data, &upstream); err != nil {
 		t.Fatal(err)
 	}
-	compared, crashes := 0, 0
+	compared, crashes, lines := 0, 0, 0
 	for seed, ways := range upstream {
 		if len(ways) > 2 || slices.Contains(slices.Collect(maps.Values(ways)), 1) {
 			continue
@@ -469,9 +470,10 @@ func TestGateOff(t *testing.T) {
 		schedule := schedules.Example(seed)
 		crashes += count(schedule, OpCrash)
 		same, other, trace := 0, 0, ""
-		for runs := 0; runs < fewest || runs < most && same <= other; runs++ {
+		for same+other < most && same-other < ahead && other-same < ahead {
 			if one := comparable(Run(t, schedule)); ways[one] > 0 {
 				same++
+				lines += strings.Count(one, "\n")
 			} else {
 				other++
 				trace = one
@@ -483,8 +485,13 @@ func TestGateOff(t *testing.T) {
 				seed, schedule, other, same+other, cmp.Diff(strings.Split(way, "\n"), strings.Split(trace, "\n")))
 		}
 	}
-	if t.Logf("%d schedules of %d compared, with %d restarts", compared, n, crashes); compared < n/2 || crashes < n/4 {
+	t.Logf("%d schedules of %d compared, with %d restarts, and %d lines of traces", compared, n, crashes, lines)
+	if compared < n/2 || crashes < n/4 {
 		t.Errorf("only %d schedules of %d, with %d restarts, run in few enough ways", compared, n, crashes)
+	}
+	// Traces that end early would be the same, too.
+	if least := compared * ahead * 20; lines < least {
+		t.Errorf("only %d lines of traces are the same, and not %d", lines, least)
 	}
 }
 
@@ -499,10 +506,17 @@ func count(schedule Schedule, op Op) int {
 	return n
 }
 
-// comparable returns the trace up to where the gate off does more than the base.
+// comparable returns the trace up to where the gate off does more than the base,
+// and how the run ended if it did not come to that.
 func comparable(r Result) string {
-	trace, _, _ := strings.Cut(strings.Join(r.Trace, "\n"), differsFromBase)
-	return trace[:strings.LastIndex(trace, "\n")]
+	var lines []string
+	for _, line := range r.Trace {
+		if strings.Contains(line, differsFromBase) {
+			return strings.Join(lines, "\n")
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(append(lines, fmt.Sprintf("ended: %v", r.Err)), "\n")
 }
 
 // TestReplay runs schedules twice, to see that they run the same way.

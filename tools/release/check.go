@@ -22,6 +22,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -118,17 +119,21 @@ func (r *release) checkChart(context.Context) error {
 var expected = []struct {
 	what, object string
 	path         *regexp.Regexp
-	value        any                   // of what is added or replaced; nil: any
+	value        any                   // of what is added or replaced, or what it has among others; nil: any
 	required     func(r *release) bool // nil: it may be there
 }{
 	{"the image", managerDeployment, regexp.MustCompile(`^replace /spec/template/spec/containers/0/image$`), nil, always},
 	{"its pull policy", managerDeployment, regexp.MustCompile(`^replace /spec/template/spec/containers/0/imagePullPolicy$`), nil, nil},
 	{"the gate", managerDeployment, regexp.MustCompile(`^add /spec/template/spec/containers/0/args/[0-9]+$`), gateArgument, func(r *release) bool { return r.gate }},
-	{"the field requeueAfterSeconds", workloadsCRD, ofStatus("admissionChecks/items/properties/requeueAfterSeconds"), nil, always},
-	{"the field retryCount", workloadsCRD, ofStatus("admissionChecks/items/properties/retryCount"), nil, always},
-	{"the field backoffUntil", workloadsCRD, ofStatus("requeueState/properties/backoffUntil"), nil, always},
-	{"the column with the time of the retry", workloadsCRD, regexp.MustCompile(`^add /spec/versions/[0-9]+/additionalPrinterColumns/[0-9]+$`), nil, always},
+	{"the field requeueAfterSeconds", workloadsCRD, ofStatus("admissionChecks/items/properties/requeueAfterSeconds"), int32Schema, always},
+	{"the field retryCount", workloadsCRD, ofStatus("admissionChecks/items/properties/retryCount"), int32Schema, always},
+	{"the field backoffUntil", workloadsCRD, ofStatus("requeueState/properties/backoffUntil"), map[string]any{"type": "string", "format": "date-time"}, always},
+	{"the column with the time of the retry", workloadsCRD, regexp.MustCompile(`^add /spec/versions/[0-9]+/additionalPrinterColumns/[0-9]+$`), map[string]any{"name": "Requeue at", "jsonPath": ".status.requeueState.requeueAt"}, always},
 }
+
+// int32Schema keeps out what a client of Kueue could not read: one such value, once
+// stored, ends all lists and watches of Workloads.
+var int32Schema = map[string]any{"type": "integer", "format": "int32", "minimum": 0, "maximum": math.MaxInt32}
 
 const (
 	managerDeployment = "Deployment kueue-system/kueue-controller-manager"
@@ -191,11 +196,26 @@ func (d difference) String() string {
 // expected, or -1.
 func (d difference) expected() int {
 	for i, e := range expected {
-		if e.object == d.object && e.path.MatchString(d.path) && (e.value == nil || e.value == d.value) {
+		if e.object == d.object && e.path.MatchString(d.path) && d.has(e.value) {
 			return i
 		}
 	}
 	return -1
+}
+
+// has tells whether the value is as wanted; an object may have more than is wanted.
+func (d difference) has(want any) bool {
+	fields, ok := want.(map[string]any)
+	if !ok {
+		return want == nil || want == d.value
+	}
+	object, ok := d.value.(map[string]any)
+	for name, value := range fields {
+		wanted, _ := json.Marshal(value)
+		got, _ := json.Marshal(object[name])
+		ok = ok && bytes.Equal(wanted, got)
+	}
+	return ok
 }
 
 // differ returns the differences of two sets of objects, by object and path.

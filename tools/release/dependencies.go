@@ -180,7 +180,7 @@ func (r *release) checkVulnerabilities(ctx context.Context, govulncheck string) 
 		database = "https://vuln.go.dev"
 	}
 	if err := reachable(ctx, database); err != nil {
-		r.say("skipped: the vulnerability database %s is out of reach (%v). The modules are plain Kueue's, see above: what is known of %s holds here. GOVULNDB=https://... or file:///... names another one", database, err, r.baseVersion)
+		r.say("LEFT OUT: the search for vulnerabilities, because the database %s is out of reach (%v). The modules are plain Kueue's, see above: what is known of %s holds here. GOVULNDB=https://... or file:///... names another one", database, err, r.baseVersion)
 		return nil
 	}
 	program, err := filepath.Abs(govulncheck)
