@@ -143,6 +143,10 @@ func Run(ctx context.Context, cluster *Cluster, options Options) (*Report, error
 			}
 		}
 	}
+	// What was broken has been tried, wherever that was.
+	for _, finding := range report.Findings {
+		delete(report.Untried, finding.Rule)
+	}
 	return report, nil
 }
 
