@@ -4,7 +4,7 @@
 SIMULATION_CHECKS ?= 500
 # The same schedules each time; "make soak" runs others.
 SIMULATION_SEED ?= 20261121
-MUTANT_SCHEDULES ?= 300
+MUTANT_SCHEDULES ?= 120
 SIMULATION := $(BIN)/simulation.test
 IN_SIMULATION = cd lab/simulation && $(1) -test.timeout 60m -test.v -test.run
 

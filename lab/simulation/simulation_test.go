@@ -175,6 +175,15 @@ var corpus = []handmade{
 		},
 	},
 	{
+		// The count of the backoff outlives a retry.
+		name: "a retry after a backoff",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1, PodsReady: true},
+			Steps: []Step{{Op: OpReady}, {Op: OpReady, A: 1}, {Op: OpSettle}, {Op: OpSleep, A: 6}, {Op: OpSettle}, {Op: OpSleep, A: 7}, {Op: OpSettle}, {Op: OpRetry, C: 3}, {Op: OpSettle},
+				{Op: OpSleep, A: 7}, {Op: OpSettle}},
+		},
+	},
+	{
 		// A check asks for less than the backoff, so that nothing has to be written.
 		name: "gate off during a longer backoff",
 		Schedule: Schedule{
