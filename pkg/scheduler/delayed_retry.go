@@ -48,7 +48,7 @@ func (s *Scheduler) restoreReserved(ctx context.Context, wl *kueue.Workload) {
 	s.cache.AddOrUpdateWorkload(log, latest)
 	// The event of a release may have come before.
 	if !holdsQuota(s.latest(ctx, wl)) {
-		_ = s.cache.DeleteWorkload(log, latest)
+		s.forget(log, latest)
 	}
 }
 

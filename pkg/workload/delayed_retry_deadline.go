@@ -22,6 +22,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/workload/times"
 )
 
 // checkDeadline returns the time, in whole seconds, before which the check, in
@@ -31,8 +32,8 @@ func checkDeadline(check kueue.AdmissionCheckState, evictedAt time.Time) time.Ti
 	if !asksForDelay(check) {
 		return time.Time{}
 	}
-	start := later(check.LastTransitionTime.Time, evictedAt)
-	return storable(start.Add(time.Duration(*check.RequeueAfterSeconds) * time.Second))
+	start := times.Later(check.LastTransitionTime.Time, evictedAt)
+	return times.Storable(start.Add(time.Duration(*check.RequeueAfterSeconds) * time.Second))
 }
 
 // asksForDelay returns true if the check, in state Retry, asks for a delay.
@@ -45,9 +46,9 @@ func asksForDelay(check kueue.AdmissionCheckState) bool {
 // the checks, which are in state Retry, or the backoff if that is later. Zero if
 // there is neither.
 func latestDeadline(retry []kueue.AdmissionCheckState, evictedAt, backoffUntil time.Time) time.Time {
-	deadline := storable(backoffUntil)
+	deadline := times.Storable(backoffUntil)
 	for _, check := range retry {
-		deadline = later(deadline, checkDeadline(check, evictedAt))
+		deadline = times.Later(deadline, checkDeadline(check, evictedAt))
 	}
 	return deadline
 }
@@ -58,7 +59,7 @@ func latestDeadline(retry []kueue.AdmissionCheckState, evictedAt, backoffUntil t
 func evictionTime(retry []kueue.AdmissionCheckState, now time.Time) time.Time {
 	for _, check := range retry {
 		if asksForDelay(check) {
-			return roundedUp(now)
+			return times.RoundedUp(now)
 		}
 	}
 	return now

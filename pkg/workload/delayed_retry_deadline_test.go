@@ -27,6 +27,8 @@ import (
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 )
 
+var endOfTime = time.Date(9999, time.December, 31, 23, 59, 59, 0, time.UTC)
+
 func TestLatestDeadline(t *testing.T) {
 	cases := map[string]struct {
 		retry        []kueue.AdmissionCheckState
@@ -77,10 +79,10 @@ func TestLatestDeadline(t *testing.T) {
 			retry: []kueue.AdmissionCheckState{{
 				Name:                "a",
 				State:               kueue.CheckStateRetry,
-				LastTransitionTime:  metav1.NewTime(latestTime),
+				LastTransitionTime:  metav1.NewTime(endOfTime),
 				RequeueAfterSeconds: ptr.To[int32](math.MaxInt32),
 			}},
-			want: latestTime,
+			want: endOfTime,
 		},
 	}
 	for name, tc := range cases {

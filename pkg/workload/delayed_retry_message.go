@@ -27,6 +27,7 @@ import (
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/util/api"
 	stringsutils "sigs.k8s.io/kueue/pkg/util/strings"
+	"sigs.k8s.io/kueue/pkg/workload/times"
 )
 
 // Messages are for people. Nothing is decided from them.
@@ -44,7 +45,7 @@ const (
 func waitMessage(retry []kueue.AdmissionCheckState, evictedAt, deadline, backoffUntil time.Time) string {
 	until := deadline.UTC().Format(time.RFC3339)
 	asked := fmt.Sprintf("Admission check(s) %s asked for a retry", checkNames(retry))
-	backoff := backoffUntil.After(later(evictedAt, latestDeadline(retry, evictedAt, time.Time{})))
+	backoff := backoffUntil.After(times.Later(evictedAt, latestDeadline(retry, evictedAt, time.Time{})))
 	switch {
 	case backoff && len(retry) == 0:
 		return "Backoff of the workload, waiting until " + until
@@ -98,14 +99,14 @@ func shortened(message string) string {
 	return message
 }
 
-// resetMessage is that of a check which is set back to Pending with the requeue.
+// resetMessage is that of a check which is set back to Pending, on some occasion.
 // One that is Pending, because its controller withdrew a Retry for example, keeps
 // its words.
-func resetMessage(check kueue.AdmissionCheckState) string {
+func resetMessage(check kueue.AdmissionCheckState, occasion string) string {
 	if check.State == kueue.CheckStatePending {
 		return check.Message
 	}
-	message := "Reset to Pending on requeue. Previously: " + string(check.State)
+	message := fmt.Sprintf("Reset to Pending on %s. Previously: %s", occasion, check.State)
 	if words := shortened(check.Message); words != "" {
 		message += ". " + words
 	}

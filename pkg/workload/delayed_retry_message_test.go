@@ -96,7 +96,7 @@ func TestResetMessage(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := resetMessage(tc.check); got != tc.want {
+			if got := resetMessage(tc.check, "requeue"); got != tc.want {
 				t.Errorf("Unexpected message %q, want %q", got, tc.want)
 			}
 		})

@@ -25,6 +25,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/workload/times"
 )
 
 // RetryAction is the next step that the admission checks of a workload ask for.
@@ -187,7 +188,7 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 // eviction has to be recorded all the same.
 func (p *RetryPlan) setDeadline(backoffUntil time.Time) time.Time {
 	until := latestDeadline(p.Checks, p.EvictedAt, backoffUntil)
-	p.Deadline = later(p.EvictedAt.Truncate(time.Second), until)
+	p.Deadline = times.Later(p.EvictedAt.Truncate(time.Second), until)
 	p.Message = waitMessage(p.Checks, p.EvictedAt, p.Deadline, backoffUntil)
 	return until
 }
@@ -237,7 +238,7 @@ func isAnswer(state kueue.CheckState) bool {
 // recorded last, whatever its checks ask for since, or forgets its retries if it
 // is deactivated before.
 func PlanLeftWaiting(wl *kueue.Workload, now time.Time) RetryPlan {
-	plan := RetryPlan{Deadline: storable(requeueAt(wl))}
+	plan := RetryPlan{Deadline: times.Storable(requeueAt(wl))}
 	switch stateOfLeftWaiting(wl) {
 	case RetryStateInactive:
 		rejected := isTargetOfCheck(wl) && (HasRejectedChecks(wl) || tellsOfWait(wl))

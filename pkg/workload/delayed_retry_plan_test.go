@@ -367,7 +367,7 @@ func TestPlanRetry(t *testing.T) {
 				check.LastTransitionTime = metav1.Date(9999, time.December, 31, 23, 59, 59, 0, time.UTC)
 				return check
 			}()).Obj(),
-			want: RetryPlan{Action: RetryEvict, ReleasesQuota: true, EvictedAt: at(0), Deadline: latestTime,
+			want: RetryPlan{Action: RetryEvict, ReleasesQuota: true, EvictedAt: at(0), Deadline: endOfTime,
 				Message: msgA + ", waiting until 9999-12-31T23:59:59Z"},
 		},
 		"the checks say why, shortened where it is long": {

@@ -26,6 +26,7 @@ import (
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/workload/times"
 )
 
 // RetryState says where a workload, which is not finished, stands with regard to
@@ -81,7 +82,7 @@ func StateOf(wl *kueue.Workload) RetryState {
 // gate brings, the reason of a wait or a requeueAt without a count in the queue.
 // All others are Queued, which means that they are left alone.
 func stateOfLeftWaiting(wl *kueue.Workload) RetryState {
-	inQueue := apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadRequeued)
+	inQueue := !endsBackoffsInQueue && apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadRequeued)
 	switch {
 	case !IsActive(wl):
 		return RetryStateInactive
@@ -144,7 +145,7 @@ func requeueAt(wl *kueue.Workload) time.Time {
 	if wl.Status.RequeueState == nil {
 		return time.Time{}
 	}
-	return timeOf(wl.Status.RequeueState.RequeueAt)
+	return times.Of(wl.Status.RequeueState.RequeueAt)
 }
 
 // isRecordedForChecks returns true if requeueAt was recorded for the checks. All
@@ -155,7 +156,7 @@ func requeueAt(wl *kueue.Workload) time.Time {
 func isRecordedForChecks(wl *kueue.Workload) bool {
 	state := wl.Status.RequeueState
 	return !requeueAt(wl).IsZero() &&
-		(state.Count == nil || !timeOf(state.BackoffUntil).IsZero() && !state.BackoffUntil.Time.Before(evictedAt(wl)))
+		(state.Count == nil || !times.Of(state.BackoffUntil).IsZero() && !state.BackoffUntil.Time.Before(evictedAt(wl)))
 }
 
 // backoffUntil returns the time until which the workload has to wait whatever

@@ -28,6 +28,7 @@ import (
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/workload/times"
 )
 
 // Record puts the deadline of the plan into requeueAt and, together with the
@@ -53,13 +54,13 @@ func (p RetryPlan) Record(wl *kueue.Workload) {
 }
 
 func recordTime(wl *kueue.Workload, deadline, evictedAt time.Time) {
-	backoff := storable(backoffUntil(wl))
+	backoff := times.Storable(backoffUntil(wl))
 	if wl.Status.RequeueState == nil {
 		wl.Status.RequeueState = &kueue.RequeueState{}
 	}
 	wl.Status.RequeueState.RequeueAt = ptr.To(metav1.NewTime(deadline))
 	if wl.Status.RequeueState.Count != nil {
-		wl.Status.RequeueState.BackoffUntil = ptr.To(metav1.NewTime(later(backoff, evictedAt.Truncate(time.Second))))
+		wl.Status.RequeueState.BackoffUntil = ptr.To(metav1.NewTime(times.Later(backoff, evictedAt.Truncate(time.Second))))
 	}
 }
 
@@ -87,19 +88,25 @@ func (p RetryPlan) Requeue(wl *kueue.Workload, now time.Time) {
 		case kueue.CheckStateRetry:
 			retryCount = ptr.To(min(ptr.Deref(retryCount, 0), math.MaxInt32-1) + 1)
 		}
-		*check = kueue.AdmissionCheckState{
-			Name:               check.Name,
-			State:              kueue.CheckStatePending,
-			LastTransitionTime: metav1.NewTime(now),
-			Message:            resetMessage(*check),
-			RetryCount:         retryCount,
-		}
+		*check = pendingAgain(*check, now, "requeue")
+		check.RetryCount = retryCount
 	}
 	if !isKeptOut(wl) || isKeptOutByBackoff(wl) {
 		SetRequeuedCondition(wl, kueue.WorkloadBackoffFinished, backoffFinishedMessage, true)
 	}
 	if apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadQuotaReserved) != nil {
-		UnsetQuotaReservationWithCondition(wl, "Pending", backoffFinishedMessage, now)
+		UnsetQuotaReservationWithCondition(wl, pendingReason(), backoffFinishedMessage, now)
+	}
+}
+
+// pendingAgain returns the check, set back to Pending at now, without all that its
+// controller has set.
+func pendingAgain(check kueue.AdmissionCheckState, now time.Time, occasion string) kueue.AdmissionCheckState {
+	return kueue.AdmissionCheckState{
+		Name:               check.Name,
+		State:              kueue.CheckStatePending,
+		LastTransitionTime: metav1.NewTime(now),
+		Message:            resetMessage(check, occasion),
 	}
 }
 
@@ -135,12 +142,15 @@ func (p RetryPlan) Forget(wl *kueue.Workload, now time.Time) {
 	if !HasQuotaReservation(wl) {
 		evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
 		SetRequeuedCondition(wl, evicted.Reason, evicted.Message, false)
-		UnsetQuotaReservationWithCondition(wl, "Pending", evicted.Message, now)
+		UnsetQuotaReservationWithCondition(wl, pendingReason(), evicted.Message, now)
 	}
-	resetChecksOnEviction(wl, now)
 	for i := range wl.Status.AdmissionChecks {
-		wl.Status.AdmissionChecks[i].RequeueAfterSeconds = nil
-		wl.Status.AdmissionChecks[i].RetryCount = nil
+		check := &wl.Status.AdmissionChecks[i]
+		if check.State != kueue.CheckStatePending {
+			*check = pendingAgain(*check, now, "deactivation")
+		}
+		check.RequeueAfterSeconds = nil
+		check.RetryCount = nil
 	}
 	wl.Status.RequeueState = nil
 	apimeta.RemoveStatusCondition(&wl.Status.Conditions, kueue.WorkloadDeactivationTarget)
@@ -150,22 +160,25 @@ func (p RetryPlan) Forget(wl *kueue.Workload, now time.Time) {
 // workload, at now, asks for. A delay that a check asked for, and a rejection, hold
 // whatever the reason of the eviction, and when a check is that reason, the
 // controllers of all may speak until the workload is requeued: these states are
-// left alone, and the deadline is recorded with the eviction.
-func resetChecksForEviction(wl *kueue.Workload, now time.Time) {
+// left alone, and the deadline is recorded with the eviction. The rest is for reset.
+func resetChecksForEviction(wl *kueue.Workload, now time.Time, reset func(*kueue.Workload, time.Time)) {
+	before := slices.Clone(wl.Status.AdmissionChecks)
+	reset(wl, now)
 	if !features.Enabled(features.ACRequeueAfter) {
-		resetChecksOnEviction(wl, now)
 		return
 	}
-	before := slices.Clone(wl.Status.AdmissionChecks)
-	resetChecksOnEviction(wl, now)
 	deactivated := IsEvictedByDeactivation(wl)
 	_, evictedByCheck := IsEvictedByAdmissionCheck(wl)
 	for i, check := range before {
-		switch {
-		case !deactivated && (evictedByCheck || isAnswer(check.State)):
-			wl.Status.AdmissionChecks[i] = check
-		case (deactivated || check.State == kueue.CheckStateReady) && check.RetryCount != nil:
-			wl.Status.AdmissionChecks[i].RetryCount = ptr.To[int32](0)
+		after := &wl.Status.AdmissionChecks[i]
+		if !deactivated && (evictedByCheck || isAnswer(check.State)) {
+			*after = check
+			continue
+		}
+		after.RequeueAfterSeconds = nil
+		after.RetryCount = check.RetryCount
+		if (deactivated || check.State == kueue.CheckStateReady) && check.RetryCount != nil {
+			after.RetryCount = ptr.To[int32](0)
 		}
 	}
 	if retry := checksInRetry(wl); len(retry) > 0 && !evictedByCheck {
@@ -209,15 +222,4 @@ func resetRetryCounts(wl *kueue.Workload, admitted metav1.ConditionStatus) {
 			check.RetryCount = ptr.To[int32](0)
 		}
 	}
-}
-
-// withoutRetryFields returns the check as Kueue applies it. What Kueue applies
-// it owns: a delay would outlive its removal by the check's controller. A count
-// is only ever applied to reset it.
-func withoutRetryFields(check kueue.AdmissionCheckState) kueue.AdmissionCheckState {
-	check.RequeueAfterSeconds = nil
-	if ptr.Deref(check.RetryCount, 0) != 0 {
-		check.RetryCount = nil
-	}
-	return check
 }

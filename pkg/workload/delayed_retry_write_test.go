@@ -187,7 +187,7 @@ func wantNoWaitTold(t *testing.T, wl *kueue.Workload) {
 func TestRetryPlanForget(t *testing.T) {
 	reset := func(name string, state kueue.CheckState) kueue.AdmissionCheckState {
 		check := checkAt(name, kueue.CheckStatePending, 5)
-		check.Message = "Reset to Pending after eviction. Previously: " + string(state)
+		check.Message = "Reset to Pending on deactivation. Previously: " + string(state)
 		return check
 	}
 	cases := map[string]struct {

@@ -30,35 +30,19 @@ import (
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 )
 
-// applyToVersion applies the status that update sets, as PatchAdmissionStatus
-// does, to the version that it was decided on: no write undoes a check state that
-// it has not seen. Unless strict, it goes on to a later version that differs in
-// nothing that the write would undo. If update changes w itself, w gets the
-// resource version that results, so that another write can follow.
-func applyToVersion(ctx context.Context, c client.Client, w *kueue.Workload, clk clock.Clock, update func() (*kueue.Workload, bool, error), strict bool) error {
-	seen := w.DeepCopy()
-	updated, changed, err := update()
-	if err != nil || !changed {
-		return err
-	}
-	version := updated.ResourceVersion
-	apply := func() error {
-		patch := PrepareWorkloadPatch(updated, true, clk)
-		patch.ResourceVersion = version
-		err := ApplyAdmissionStatusPatch(ctx, c, patch)
-		if err == nil && w == updated {
-			w.ResourceVersion = patch.ResourceVersion
-		}
-		return err
-	}
-
-	refused := apply()
+// applyToVersion calls apply for the version of the workload that the write was
+// decided on: no write undoes a check state that it has not seen. Unless strict, it
+// goes on to a later version that differs from seen in nothing that the write would
+// undo.
+func applyToVersion(ctx context.Context, c client.Client, seen *kueue.Workload, clk clock.Clock, strict bool, apply func(version string) error) error {
+	version := seen.ResourceVersion
+	refused := apply(version)
 	if strict || !apierrors.IsConflict(refused) {
 		return refused
 	}
-	err = wait.ExponentialBackoffWithContext(ctx, retry.DefaultRetry, func(ctx context.Context) (bool, error) {
+	err := wait.ExponentialBackoffWithContext(ctx, retry.DefaultRetry, func(ctx context.Context) (bool, error) {
 		latest := &kueue.Workload{}
-		if err := c.Get(ctx, client.ObjectKeyFromObject(w), latest); err != nil {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(seen), latest); err != nil {
 			return false, err
 		}
 		if latest.ResourceVersion == version {
@@ -68,7 +52,7 @@ func applyToVersion(ctx context.Context, c client.Client, w *kueue.Workload, clk
 			return false, refused
 		}
 		version = latest.ResourceVersion
-		err := apply()
+		err := apply(version)
 		if apierrors.IsConflict(err) {
 			return false, nil
 		}
@@ -97,7 +81,9 @@ func canApplyTo(seen, latest *kueue.Workload, clk clock.Clock) bool {
 		}
 		return status
 	}
-	return seen.UID == latest.UID && seen.Generation == latest.Generation && IsFinished(seen) == IsFinished(latest) &&
-		HasQuotaReservation(seen) == HasQuotaReservation(latest) &&
+	same := func(conditionType string) bool {
+		return apimeta.IsStatusConditionTrue(seen.Status.Conditions, conditionType) == apimeta.IsStatusConditionTrue(latest.Status.Conditions, conditionType)
+	}
+	return seen.UID == latest.UID && seen.Generation == latest.Generation && same(kueue.WorkloadFinished) && same(kueue.WorkloadQuotaReserved) &&
 		equality.Semantic.DeepEqual(applied(seen), applied(latest))
 }

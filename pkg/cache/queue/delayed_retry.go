@@ -26,7 +26,6 @@ import (
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/metrics"
-	"sigs.k8s.io/kueue/pkg/util/queue"
 	"sigs.k8s.io/kueue/pkg/workload"
 )
 
@@ -51,12 +50,10 @@ func (m *Manager) asCached(w *kueue.Workload) *kueue.Workload {
 	switch {
 	case latest.ResourceVersion == w.ResourceVersion:
 		return w
-	case features.Enabled(features.DynamicResourceAllocation) && workload.HasDRA(latest) && !workload.MustWait(latest):
+	case m.isQueuedByReconcile(latest) && !workload.MustWait(latest):
 		return nil
 	}
-	if latest.Spec.QueueName != w.Spec.QueueName {
-		m.deleteWorkloadFromQueueAndClusterQueue(latest, queue.KeyFromWorkload(w))
-	}
+	m.leaveQueueOf(w, latest)
 	workload.AdjustResources(ctx, m.client, latest)
 	return latest
 }
@@ -69,7 +66,7 @@ func (m *Manager) secondPass(w *kueue.Workload) *kueue.Workload {
 	}
 	latest := &kueue.Workload{}
 	if err := m.client.Get(context.Background(), client.ObjectKeyFromObject(w), latest); err != nil || !workload.NeedsSecondPass(latest) {
-		m.DeleteSecondPassWithoutLock(w)
+		m.forgetSecondPass(w)
 		return nil
 	}
 	return latest
@@ -86,15 +83,12 @@ func (c *ClusterQueue) keepOut(wInfo *workload.Info) bool {
 	}
 	if !waits(wInfo) || c.backoffWaitingTimeExpired(wInfo) {
 		if filed := c.inadmissibleWorkloads[key]; filed != nil && waits(filed) {
-			delete(c.inadmissibleWorkloads, key)
+			c.takeOut(key)
 		}
 		return false
 	}
-	c.heap.Delete(key)
-	if c.sw.matches(key) {
-		c.sw.clear()
-	}
-	c.inadmissibleWorkloads[key] = wInfo
+	c.takeOut(key)
+	c.fileInadmissible(key, wInfo)
 	return true
 }
 
@@ -106,19 +100,13 @@ func requeueReason(judged, now *kueue.Workload, reason RequeueReason) RequeueRea
 		return equality.Semantic.DeepEqual(apimeta.FindStatusCondition(judged.Status.Conditions, conditionType),
 			apimeta.FindStatusCondition(now.Status.Conditions, conditionType))
 	}
-	if !features.Enabled(features.ACRequeueAfter) || reason == RequeueReasonPendingPreemption ||
+	if !features.Enabled(features.ACRequeueAfter) || isMakingRoom(reason) ||
 		workload.MustWait(judged) == workload.MustWait(now) && same(kueue.WorkloadEvicted) && same(kueue.WorkloadRequeued) &&
 			judged.Generation == now.Generation &&
 			equality.Semantic.DeepEqual(judged.Status.ReclaimablePods, now.Status.ReclaimablePods) {
 		return reason
 	}
 	return RequeueReasonFailedAfterNomination
-}
-
-// leftQueue returns true if the workload was deactivated, or has finished, while
-// the scheduler was to reserve quota for it, which was refused for that reason.
-func leftQueue(wl *kueue.Workload) bool {
-	return features.Enabled(features.ACRequeueAfter) && !workload.IsAdmissible(wl)
 }
 
 // ReportRetryWaits has the metrics tell from now on of the workloads that wait in

@@ -21,7 +21,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
@@ -32,9 +31,8 @@ import (
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/metrics"
 	"sigs.k8s.io/kueue/pkg/util/admissioncheck"
-	"sigs.k8s.io/kueue/pkg/util/api"
-	clientutil "sigs.k8s.io/kueue/pkg/util/client"
 	"sigs.k8s.io/kueue/pkg/workload"
+	"sigs.k8s.io/kueue/pkg/workload/times"
 	"sigs.k8s.io/kueue/pkg/workloadslicing"
 )
 
@@ -52,7 +50,7 @@ const longestRequeueAfter = 24 * time.Hour
 func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueue.Workload) (bool, ctrl.Result, error) {
 	now := r.clock.Now()
 	if features.Enabled(features.ACRequeueAfter) {
-		workload.RepairTimes(wl)
+		times.Repair(wl)
 	}
 	restarted, err := r.isQueueRestarted(ctx, wl)
 	if err != nil {
@@ -72,7 +70,7 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 	log := ctrl.LoggerFrom(ctx).WithValues("action", plan.Action, "deadline", plan.Deadline)
 	if plan.Untidy {
 		log.V(3).Info("Delays and counts that mean nothing any more are removed")
-		if err := r.mergePatchStatus(ctx, wl, func() { plan.Tidy(wl) }); err != nil {
+		if err := r.mergeStatus(ctx, wl, func() { plan.Tidy(wl) }); err != nil {
 			return true, ctrl.Result{}, client.IgnoreNotFound(fmt.Errorf("delayed retry, tidying: %w", err))
 		}
 		if restarted {
@@ -88,49 +86,40 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 		_, err = r.reconcileCheckBasedEviction(ctx, wl)
 	case workload.RetryEvict:
 		log.V(3).Info("Workload is evicted due to admission checks")
-		err = workload.Evict(ctx, r.client, r.recorder, wl, kueue.WorkloadEvictedByAdmissionCheck, plan.Message, "", r.clock,
-			workload.WithCustomPrepare(func() (*kueue.Workload, error) {
-				plan.Record(wl)
-				return wl, nil
-			}))
-		if err == nil {
+		if err = r.evictForRetry(ctx, wl, plan); err == nil {
 			r.reportDelays(wl, delays)
 		}
 	case workload.RetryHold, workload.RetryRecord:
 		log.V(3).Info("Workload has to wait for the retry of its admission checks")
-		err = workload.PatchAdmissionStatus(ctx, r.client, wl, r.clock, func() (*kueue.Workload, bool, error) {
-			plan.Record(wl)
-			return wl, true, nil
-		})
-		if err == nil {
+		if err = r.applyStatus(ctx, wl, plan.Record); err == nil {
 			r.reportDelays(wl, delays)
-			r.recorder.Event(wl, corev1.EventTypeNormal, "RequeueDelayed", api.TruncateEventMessage(plan.Message))
+			r.reportEvent(wl, "RequeueDelayed", plan.Message)
 		}
 		result.RequeueAfter = requeueAfter(plan, now)
 	case workload.RetryWait:
 		if cq != nil {
 			_, err = r.reconcileSyncAdmissionChecks(ctx, wl, cq)
 		}
-		if features.Enabled(features.DynamicResourceAllocation) && workload.HasDRA(wl) && workload.IsActive(wl) {
+		if r.isQueuedByReconcile(wl) && workload.IsActive(wl) {
 			// It counts as pending; what it requests does not matter yet.
-			_ = r.queues.AddOrUpdateWorkload(wl.DeepCopy())
+			r.addToQueues(ctx, wl.DeepCopy())
 		}
 		// Its LocalQueue may be new, and what the queues say of themselves without it.
 		r.notifyWatchers(wl, wl)
 		result.RequeueAfter = requeueAfter(plan, now)
 	case workload.RetryReactivate:
-		err = workload.PatchAdmissionStatus(ctx, r.client, wl, r.clock, func() (*kueue.Workload, bool, error) {
-			return wl, workload.SetRequeuedCondition(wl, kueue.WorkloadReactivated, "The workload was reactivated", true), nil
+		err = r.applyStatus(ctx, wl, func(wl *kueue.Workload) {
+			workload.SetRequeuedCondition(wl, kueue.WorkloadReactivated, "The workload was reactivated", true)
 		})
 	case workload.RetryForget:
 		log.V(3).Info("Retries are forgotten, the workload is deactivated")
-		err = r.mergePatchStatus(ctx, wl, func() { plan.Forget(wl, now) })
+		err = r.mergeStatus(ctx, wl, func() { plan.Forget(wl, now) })
 	case workload.RetryRequeue:
 		log.V(3).Info("Workload is requeued for the retry of its admission checks")
 		late := plan.WaitedFor(wl)
-		if err = r.mergePatchStatus(ctx, wl, func() { plan.Requeue(wl, now) }); err == nil {
+		if err = r.mergeStatus(ctx, wl, func() { plan.Requeue(wl, now) }); err == nil {
 			r.reportRequeue(wl, plan, late)
-			r.recorder.Event(wl, corev1.EventTypeNormal, "Requeued", "The workload is requeued for the retry of its admission checks")
+			r.reportEvent(wl, "Requeued", "The workload is requeued for the retry of its admission checks")
 		}
 	}
 	if err != nil {
@@ -149,12 +138,12 @@ func (r *WorkloadReconciler) awaitBackoff(ctx context.Context, wl *kueue.Workloa
 	if now.Before(until) {
 		return true, ctrl.Result{RequeueAfter: min(until.Sub(now), longestRequeueAfter)}, nil
 	}
-	if features.Enabled(features.DynamicResourceAllocation) && workload.HasDRA(wl) {
-		return false, ctrl.Result{}, nil // is filed with its resources
+	if r.isQueuedByReconcile(wl) {
+		return false, ctrl.Result{}, nil // with its resources
 	}
 	wlCopy := wl.DeepCopy()
 	workload.AdjustResources(ctx, r.client, wlCopy)
-	_ = r.queues.AddOrUpdateWorkload(wlCopy) // without its queue it is queued with that
+	r.addToQueues(ctx, wlCopy)
 	return false, ctrl.Result{}, nil
 }
 
@@ -181,17 +170,6 @@ func (r *WorkloadReconciler) reportRequeue(wl *kueue.Workload, plan workload.Ret
 	if late {
 		metrics.ReportAdmissionCheckRetryLateness(cqName, r.clock.Since(plan.Deadline))
 	}
-}
-
-// mergePatchStatus writes what server-side apply cannot: requeueAfterSeconds
-// belongs to the field manager of the check's controller, and only an update or
-// a merge patch removes it.
-func (r *WorkloadReconciler) mergePatchStatus(ctx context.Context, wl *kueue.Workload, update func()) error {
-	return clientutil.PatchStatus(ctx, r.client, wl, func() (client.Object, bool, error) {
-		update()
-		workload.RepairTimes(wl)
-		return wl, true, nil
-	})
 }
 
 func planRetry(ctx context.Context, wl *kueue.Workload, cq *kueue.ClusterQueue, now time.Time) workload.RetryPlan {
@@ -250,11 +228,10 @@ func requiredChecks(ctx context.Context, wl *kueue.Workload, cq *kueue.ClusterQu
 		}
 		return required
 	}
-	checks := admissioncheck.NewAdmissionChecks(cq)
 	if wl.Status.Admission != nil {
-		return workload.AdmissionChecksForWorkload(ctrl.LoggerFrom(ctx), wl, checks)
+		return checksOfFlavors(ctx, wl, cq)
 	}
-	return sets.KeySet(checks)
+	return sets.KeySet(admissioncheck.NewAdmissionChecks(cq))
 }
 
 // withReleasedChecks adds the checks of a workload whose flavors are not known

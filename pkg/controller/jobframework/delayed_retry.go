@@ -24,7 +24,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
-	"sigs.k8s.io/kueue/pkg/constants"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/workload"
 )
@@ -57,11 +56,5 @@ func (r *JobReconciler) moveWaiting(ctx context.Context, job GenericJob, object 
 		}
 		return true, nil
 	}
-	if wl.Spec.PriorityClassSource == constants.WorkloadPriorityClassSource && WorkloadPriorityClassName(object) != wl.Spec.PriorityClassName {
-		if _, err := r.updateWorkloadToMatchJob(ctx, job, object, wl); err != nil {
-			return false, fmt.Errorf("updating the priority of the workload: %w", err)
-		}
-		return true, nil
-	}
-	return false, nil
+	return r.updatePriorityOfWaiting(ctx, job, object, wl)
 }

@@ -28,13 +28,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	autoscaling "k8s.io/autoscaler/cluster-autoscaler/apis/provisioningrequest/autoscaling.x-k8s.io/v1"
 	"k8s.io/utils/ptr"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/util/admissioncheck"
-	clientutil "sigs.k8s.io/kueue/pkg/util/client"
 	"sigs.k8s.io/kueue/pkg/workload"
 )
 
@@ -121,10 +119,15 @@ func (c *Controller) syncDelayedRetries(
 			failed[checkName] = prc
 		}
 	}
-	if !retrying || !workload.HasRetryChecks(wl) || !workload.IsActive(wl) {
-		return retrying, nil
+	if !retrying {
+		return false, nil
 	}
-	return true, c.syncCheckStates(ctx, wl, &workloadInfo{}, failed, activeOrLastPRForChecks)
+	if workload.HasRetryChecks(wl) && workload.IsActive(wl) {
+		if err := c.syncCheckStates(ctx, wl, &workloadInfo{}, failed, activeOrLastPRForChecks); err != nil {
+			return true, err
+		}
+	}
+	return true, c.cleanUpRequests(ctx, wl, ownedPRs)
 }
 
 // removeUnusedChecks leaves out the checks that the flavors of the workload do
@@ -140,7 +143,7 @@ func (c *Controller) removeUnusedChecks(ctx context.Context, wl *kueue.Workload,
 	if err := c.client.Get(ctx, types.NamespacedName{Name: string(wl.Status.Admission.ClusterQueue)}, cq); err != nil {
 		return true, client.IgnoreNotFound(err)
 	}
-	used := workload.AdmissionChecksForWorkload(ctrl.LoggerFrom(ctx), wl, admissioncheck.NewAdmissionChecks(cq))
+	used := checksOfFlavors(ctx, wl, cq)
 	maps.DeleteFunc(checkConfig, func(checkName kueue.AdmissionCheckReference, _ *kueue.ProvisioningRequestConfig) bool {
 		return !used.Has(checkName)
 	})
@@ -170,12 +173,10 @@ func (c *Controller) recordAttempts(ctx context.Context, wl *kueue.Workload, che
 		if err := c.patchAttemptNumbers(ctx, wl, first, used); err != nil {
 			return err
 		}
-		workload.RepairTimes(wl)
-		if err := clientutil.PatchStatus(ctx, c.client, wl, func() (client.Object, bool, error) {
+		if err := c.mergeStatus(ctx, wl, func() {
 			for checkName, count := range counts {
 				admissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, checkName).RetryCount = ptr.To(count)
 			}
-			return wl, true, nil
 		}); err != nil {
 			return err
 		}
@@ -184,7 +185,7 @@ func (c *Controller) recordAttempts(ctx context.Context, wl *kueue.Workload, che
 }
 
 func (c *Controller) patchAttemptNumbers(ctx context.Context, wl *kueue.Workload, offsets, used attemptNumbers) error {
-	return clientutil.Patch(ctx, c.client, wl, func() (client.Object, bool, error) {
+	return c.merge(ctx, wl, func() (bool, error) {
 		changed := false
 		for annotation, numbers := range map[string]attemptNumbers{attemptOffsetsAnnotation: offsets, usedAttemptsAnnotation: used} {
 			maps.DeleteFunc(numbers, isNoAttempt)
@@ -193,37 +194,25 @@ func (c *Controller) patchAttemptNumbers(ctx context.Context, wl *kueue.Workload
 			}
 			value, err := json.Marshal(numbers)
 			if err != nil {
-				return nil, false, err
+				return false, err
 			}
 			metav1.SetMetaDataAnnotation(&wl.ObjectMeta, annotation, string(value))
 			changed = true
 		}
-		return wl, changed, nil
+		return changed, nil
 	})
 }
 
-// patchCheckStates writes the check states in wlPatch. With the gate on it is a
-// merge patch with the resource version, which changes, and so owns, no more than
-// what differs from wl: an apply of the whole list would own the delays that
-// other checks ask for, and one without requeueState remove what it owns there.
-// A check that becomes Ready, or was, counts from zero.
-func (c *Controller) patchCheckStates(ctx context.Context, wl, wlPatch *kueue.Workload) error {
-	if !features.Enabled(features.ACRequeueAfter) {
-		return c.client.Status().Patch(ctx, wlPatch, client.Apply, client.FieldOwner(kueue.ProvisioningRequestControllerName), client.ForceOwnership)
-	}
-	// One time that the API does not take back would have it refuse the whole list.
-	workload.RepairTimes(wl)
-	return clientutil.PatchStatus(ctx, c.client, wl, func() (client.Object, bool, error) {
-		for _, check := range wlPatch.Status.AdmissionChecks {
-			if existing := admissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, check.Name); existing != nil {
-				succeeded := check.State == kueue.CheckStateReady || existing.State == kueue.CheckStateReady
-				if succeeded && check.State != existing.State && check.RetryCount != nil {
-					check.RetryCount = ptr.To[int32](0)
-				}
-				*existing = check
+// setCheckStates sets the states of the checks that wl has to those given. A check
+// that becomes Ready, or was, counts from zero.
+func setCheckStates(wl *kueue.Workload, states []kueue.AdmissionCheckState) {
+	for _, check := range states {
+		if existing := admissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, check.Name); existing != nil {
+			succeeded := check.State == kueue.CheckStateReady || existing.State == kueue.CheckStateReady
+			if succeeded && check.State != existing.State && check.RetryCount != nil {
+				check.RetryCount = ptr.To[int32](0)
 			}
+			*existing = check
 		}
-		workload.RepairTimes(wl)
-		return wl, true, nil
-	})
+	}
 }

@@ -171,11 +171,11 @@ func planUsed(wl *kueue.Workload, checks iter.Seq[kueue.AdmissionCheckReference]
 		number := int32(0)
 		switch {
 		case check.State == kueue.CheckStateReady:
-			if !exists || (holdsQuota(wl) && kept[checkName] != last.request) {
+			if !exists || cleansUpRequests(wl) || (holdsQuota(wl) && kept[checkName] != last.request) {
 				number = readyAttempt(wl, check)
 			}
 		case exists:
-			if isProvisioned(last.request) {
+			if isProvisioned(last.request) || (cleansUpRequests(wl) && !asksForRetry(wl, last.request)) {
 				number = last.attempt
 			}
 		case check.State != kueue.CheckStatePending:

@@ -42,7 +42,7 @@ import (
 	"sigs.k8s.io/kueue/pkg/features"
 	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
-	"sigs.k8s.io/kueue/pkg/workload"
+	"sigs.k8s.io/kueue/pkg/workload/times"
 )
 
 func TestUpdateForRetry(t *testing.T) {
@@ -298,7 +298,7 @@ func TestReconcileDelayedRetry(t *testing.T) {
 	withoutTime := foreign
 	withoutTime.LastTransitionTime = metav1.Time{}
 	repaired := &kueue.Workload{Status: kueue.WorkloadStatus{AdmissionChecks: []kueue.AdmissionCheckState{withoutTime}}}
-	workload.RepairTimes(repaired)
+	times.Repair(repaired)
 
 	cases := map[string]struct {
 		workload     *kueue.Workload

@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-package workload
+package times
 
 import (
 	"testing"
@@ -40,14 +40,14 @@ func TestStorable(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := storable(tc.time); !got.Equal(tc.want) {
+			if got := Storable(tc.time); !got.Equal(tc.want) {
 				t.Errorf("Unexpected time %s, want %s", got, tc.want)
 			}
 		})
 	}
 }
 
-func TestRepairTimes(t *testing.T) {
+func TestRepair(t *testing.T) {
 	created := time.Date(2026, time.February, 6, 10, 0, 0, 0, time.UTC)
 	behindUTC := time.FixedZone("", -3600)
 	aheadOfUTC := time.FixedZone("", 3600)
@@ -69,7 +69,7 @@ func TestRepairTimes(t *testing.T) {
 				AdmissionChecks(kueue.AdmissionCheckState{Name: "a", State: tc.state, LastTransitionTime: metav1.NewTime(tc.time)}).
 				Obj()
 			wl.Status.Conditions = []metav1.Condition{{Type: "c", LastTransitionTime: metav1.NewTime(tc.time)}}
-			RepairTimes(wl)
+			Repair(wl)
 			if diff := cmp.Diff(tc.want, wl.Status.AdmissionChecks[0].LastTransitionTime.UTC()); diff != "" {
 				t.Errorf("Unexpected time of the check (-want,+got):\n%s", diff)
 			}

@@ -14,50 +14,53 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-package workload
+// Package times handles times as the API server holds them: in whole seconds, and
+// some that it has stored, but would not take back.
+package times
 
 import (
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
-	"sigs.k8s.io/kueue/pkg/features"
 )
 
 // latestTime is the latest time that the API can hold.
 var latestTime = time.Date(9999, time.December, 31, 23, 59, 59, 0, time.UTC)
 
-func roundedUp(t time.Time) time.Time {
+// RoundedUp returns the time in whole seconds, rounded up.
+func RoundedUp(t time.Time) time.Time {
 	if whole := t.Truncate(time.Second); whole.Before(t) {
 		return whole.Add(time.Second)
 	}
 	return t
 }
 
-// storable returns the time as the API can hold it, in whole seconds, rounded up.
-func storable(t time.Time) time.Time {
-	if t = roundedUp(t); t.After(latestTime) {
+// Storable returns the time as the API can hold it: in whole seconds, rounded up,
+// and the latest that it can hold for a later one.
+func Storable(t time.Time) time.Time {
+	if t = RoundedUp(t); t.After(latestTime) {
 		return latestTime
 	}
 	return t
 }
 
-func later(a, b time.Time) time.Time {
+// Later returns the later one of two times.
+func Later(a, b time.Time) time.Time {
 	if a.Before(b) {
 		return b
 	}
 	return a
 }
 
-// RepairTimes sets the times in the status of wl that the API server has stored,
+// Repair sets the times in the status of wl that the API server has stored,
 // but would not take back as they are, to ones that it takes: the year 1, which is
 // sent as null, and, once they are in UTC, those before it or after the year 9999.
 // A write that carries them would be refused for ever. The fraction of a second of
 // a Retry, which a write cuts off, is rounded up.
-func RepairTimes(wl *kueue.Workload) {
+func Repair(wl *kueue.Workload) {
 	for i := range wl.Status.Conditions {
 		t := &wl.Status.Conditions[i].LastTransitionTime
 		*t = repaired(wl, *t)
@@ -68,7 +71,7 @@ func RepairTimes(wl *kueue.Workload) {
 	}
 	if state := wl.Status.RequeueState; state != nil {
 		for _, t := range []**metav1.Time{&state.RequeueAt, &state.BackoffUntil} {
-			if timeOf(*t).IsZero() {
+			if Of(*t).IsZero() {
 				*t = nil
 			} else {
 				*t = ptr.To(repaired(wl, **t))
@@ -77,8 +80,8 @@ func RepairTimes(wl *kueue.Workload) {
 	}
 }
 
-// timeOf returns the time, or zero if it is not set, or sent as null.
-func timeOf(t *metav1.Time) time.Time {
+// Of returns the time, or zero if it is not set, or sent as null.
+func Of(t *metav1.Time) time.Time {
 	if t == nil || t.UTC().Year() <= 1 {
 		return time.Time{}
 	}
@@ -88,7 +91,7 @@ func timeOf(t *metav1.Time) time.Time {
 func repaired(wl *kueue.Workload, t metav1.Time) metav1.Time {
 	switch {
 	case t.UTC().Year() <= 1:
-		return metav1.NewTime(later(wl.CreationTimestamp.Time, time.Unix(0, 0)))
+		return metav1.NewTime(Later(wl.CreationTimestamp.Time, time.Unix(0, 0)))
 	case t.After(latestTime):
 		return metav1.NewTime(latestTime)
 	default:
@@ -99,28 +102,7 @@ func repaired(wl *kueue.Workload, t metav1.Time) metav1.Time {
 func repairedTransition(wl *kueue.Workload, check kueue.AdmissionCheckState) metav1.Time {
 	t := repaired(wl, check.LastTransitionTime)
 	if check.State == kueue.CheckStateRetry {
-		return metav1.NewTime(roundedUp(t.Time))
+		return metav1.NewTime(RoundedUp(t.Time))
 	}
 	return t
-}
-
-// repairing returns update, with the times of what it returns repaired, in a copy
-// if that is necessary: others may hold the object.
-func repairing(update func() (*kueue.Workload, bool, error)) func() (*kueue.Workload, bool, error) {
-	if !features.Enabled(features.ACRequeueAfter) {
-		return update
-	}
-	return func() (*kueue.Workload, bool, error) {
-		wl, updated, err := update()
-		if wl == nil || !updated {
-			return wl, updated, err
-		}
-		repaired := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: wl.CreationTimestamp}, Status: *wl.Status.DeepCopy()}
-		if RepairTimes(repaired); equality.Semantic.DeepEqual(repaired.Status, wl.Status) {
-			return wl, updated, err
-		}
-		wl = wl.DeepCopy()
-		wl.Status = repaired.Status
-		return wl, updated, err
-	}
 }

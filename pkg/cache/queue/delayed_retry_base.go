@@ -1,0 +1,69 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package queue
+
+import (
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/util/queue"
+	"sigs.k8s.io/kueue/pkg/workload"
+)
+
+// isQueuedByReconcile returns true if the reconciler of the workload queues it,
+// with the resources of DRA that it has looked up.
+func (m *Manager) isQueuedByReconcile(w *kueue.Workload) bool {
+	return features.Enabled(features.DynamicResourceAllocation) && workload.HasDRA(w)
+}
+
+// leaveQueueOf takes the workload out of the queue that an older copy names, if it
+// was moved since.
+func (m *Manager) leaveQueueOf(older, latest *kueue.Workload) {
+	if latest.Spec.QueueName != older.Spec.QueueName {
+		m.deleteWorkloadFromQueueAndClusterQueue(latest, queue.KeyFromWorkload(older))
+	}
+}
+
+func (m *Manager) forgetSecondPass(w *kueue.Workload) {
+	m.DeleteSecondPassWithoutLock(w)
+}
+
+// takeOut takes the workload out of the heap, or from the inadmissible ones. It is
+// not the one any more for which others were preempted.
+func (c *ClusterQueue) takeOut(key workload.Reference) {
+	c.heap.Delete(key)
+	if c.sw.matches(key) {
+		c.sw.clear()
+	}
+	delete(c.inadmissibleWorkloads, key)
+}
+
+// fileInadmissible puts a workload that is in neither among the inadmissible ones.
+func (c *ClusterQueue) fileInadmissible(key workload.Reference, wInfo *workload.Info) {
+	c.inadmissibleWorkloads[key] = wInfo
+}
+
+// isMakingRoom returns true if the workload is put back because others are being
+// preempted for it.
+func isMakingRoom(reason RequeueReason) bool {
+	return reason == RequeueReasonPendingPreemption
+}
+
+// leftQueue returns true if the workload was deactivated, or has finished, while
+// the scheduler was to reserve quota for it, which was refused for that reason.
+func leftQueue(wl *kueue.Workload) bool {
+	return features.Enabled(features.ACRequeueAfter) && !workload.IsAdmissible(wl)
+}
