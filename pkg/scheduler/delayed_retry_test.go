@@ -60,13 +60,13 @@ func TestScheduleAfterWaitingForPodsReady(t *testing.T) {
 					lq := utiltestingapi.MakeLocalQueue("lq", metav1.NamespaceDefault).ClusterQueue(cq.Name).Obj()
 					wl := utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault).Queue("lq").Request(corev1.ResourceCPU, "1").Obj()
 					running := utiltestingapi.MakeWorkload("running", metav1.NamespaceDefault).Queue("lq").Request(corev1.ResourceCPU, "1").
-						SimpleReserveQuota(cq.Name, rf.Name, now).AdmittedAt(true, now)
+						SimpleReserveQuota("cq", rf.Name, now).AdmittedAt(true, now)
 					cl := utiltesting.NewClientBuilder().
 						WithObjects(utiltesting.MakeNamespace(metav1.NamespaceDefault), rf, cq, lq, wl).
 						WithStatusSubresource(&kueue.Workload{}).
 						WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: utiltesting.TreatSSAAsStrategicMerge}).Build()
 					cqCache := schdcache.New(cl, schdcache.WithPodsReadyTracking(true))
-					qManager := qcache.NewManager(cl, cqCache)
+					qManager := newManagerForTest(cl, cqCache)
 					cqCache.AddOrUpdateResourceFlavor(log, rf)
 					if err := cqCache.AddClusterQueue(ctx, cq); err != nil {
 						t.Fatalf("Inserting ClusterQueue in cache: %v", err)
@@ -78,7 +78,7 @@ func TestScheduleAfterWaitingForPodsReady(t *testing.T) {
 					if err := qManager.AddLocalQueue(ctx, lq); err != nil {
 						t.Fatalf("Inserting LocalQueue in manager: %v", err)
 					}
-					scheduler := New(qManager, cqCache, cl, &utiltesting.EventRecorder{})
+					scheduler := newScheduler(qManager, cqCache, cl, &utiltesting.EventRecorder{})
 					go scheduler.schedule(ctx)
 					synctest.Wait()
 
@@ -98,9 +98,10 @@ func TestScheduleAfterWaitingForPodsReady(t *testing.T) {
 						}
 					}
 					ready := running.Clone().Condition(metav1.Condition{Type: kueue.WorkloadPodsReady, Status: metav1.ConditionTrue}).Obj()
-					if err := cqCache.UpdateWorkload(log, running.Obj(), ready); err != nil {
+					if err := updateInCache(log, cqCache, running.Obj(), ready); err != nil {
 						t.Fatalf("Updating the other workload in cache: %v", err)
 					}
+					time.Sleep(time.Second) // for what is tried again
 					synctest.Wait()
 					read()
 					if reserved := workload.HasQuotaReservation(got); reserved == checkSpeaks {
@@ -177,7 +178,7 @@ func TestRefusedSecondPass(t *testing.T) {
 			}
 			fakeClock := testingclock.NewFakeClock(now)
 			cqCache := schdcache.New(cl)
-			qManager := qcache.NewManager(cl, cqCache, qcache.WithClock(fakeClock))
+			qManager := newManagerForTest(cl, cqCache, qcache.WithClock(fakeClock))
 			cqCache.AddOrUpdateResourceFlavor(log, rf)
 			if err := cqCache.AddClusterQueue(ctx, cq); err != nil {
 				t.Fatalf("Inserting ClusterQueue in cache: %v", err)
@@ -192,13 +193,13 @@ func TestRefusedSecondPass(t *testing.T) {
 			if err != nil {
 				t.Fatalf("Taking a snapshot: %v", err)
 			}
-			scheduler := New(qManager, cqCache, cl, &utiltesting.EventRecorder{}, WithClock(t, fakeClock))
+			scheduler := newScheduler(qManager, cqCache, cl, &utiltesting.EventRecorder{}, WithClock(t, fakeClock))
 			var wg sync.WaitGroup
 			scheduler.setAdmissionRoutineWrapper(routine.NewWrapper(func() { wg.Add(1) }, wg.Done))
 
-			e := &entry{Info: *workload.NewInfo(old), status: nominated}
-			e.ClusterQueue, e.SecondPassIteration = cqName, 1
-			if err := scheduler.admit(ctx, e, snapshot.ClusterQueue(cqName)); err != nil {
+			e := newEntry(old)
+			e.status, e.ClusterQueue, e.SecondPassIteration = nominated, cqName, 1
+			if err := admit(ctx, scheduler, e, snapshot.ClusterQueue(cqName)); err != nil {
 				t.Fatalf("Unexpected error: %v", err)
 			}
 			wg.Wait()
@@ -213,12 +214,12 @@ func TestRefusedSecondPass(t *testing.T) {
 			fakeClock.Step(time.Minute)
 			done, cancel := context.WithCancel(ctx)
 			cancel()
-			secondPass := slices.DeleteFunc(qManager.Heads(done), func(head workload.Info) bool { return !workload.HasQuotaReservation(head.Obj) })
+			secondPass := slices.DeleteFunc(heads(done, qManager), func(wl *kueue.Workload) bool { return !workload.HasQuotaReservation(wl) })
 			if got := len(secondPass) > 0; got != tc.wantSecondPass {
 				t.Errorf("Unexpected second pass: %t, want %t", got, tc.wantSecondPass)
 			}
-			if tc.wantSecondPass && secondPass[0].Obj.ResourceVersion != latest.ResourceVersion {
-				t.Errorf("Unexpected version of the second pass: %s, want the latest", secondPass[0].Obj.ResourceVersion)
+			if tc.wantSecondPass && secondPass[0].ResourceVersion != latest.ResourceVersion {
+				t.Errorf("Unexpected version of the second pass: %s, want the latest", secondPass[0].ResourceVersion)
 			}
 		})
 	}
@@ -255,7 +256,7 @@ func TestRequeueWhileWaiting(t *testing.T) {
 				WithStatusSubresource(&kueue.Workload{}).
 				WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: utiltesting.TreatSSAAsStrategicMerge}).Build()
 			cqCache := schdcache.New(cl)
-			qManager := qcache.NewManager(cl, cqCache)
+			qManager := newManagerForTest(cl, cqCache)
 			if err := qManager.AddClusterQueue(ctx, cq); err != nil {
 				t.Fatalf("Inserting ClusterQueue in manager: %v", err)
 			}
@@ -263,8 +264,10 @@ func TestRequeueWhileWaiting(t *testing.T) {
 				t.Fatalf("Inserting LocalQueue in manager: %v", err)
 			}
 			recorder := &utiltesting.EventRecorder{}
-			scheduler := New(qManager, cqCache, cl, recorder)
-			scheduler.requeueAndUpdate(ctx, entry{Info: *workload.NewInfo(seen().Obj()), inadmissibleMsg: "no quota"})
+			scheduler := newScheduler(qManager, cqCache, cl, recorder)
+			e := newEntry(seen().Obj())
+			e.inadmissibleMsg = "no quota"
+			scheduler.requeueAndUpdate(ctx, *e)
 			got := &kueue.Workload{}
 			if err := cl.Get(ctx, client.ObjectKeyFromObject(seen().Obj()), got); err != nil {
 				t.Fatalf("Getting the workload: %v", err)

@@ -88,7 +88,7 @@ func everyWorkload(f func(name string, wl *utiltestingapi.WorkloadWrapper)) {
 		var all []variant
 		for _, reason := range reasons {
 			all = append(all, variant{fmt.Sprintf("%s=%s(%s)", conditionType, status, reason), func(wl *utiltestingapi.WorkloadWrapper) {
-				wl.SetOrReplaceCondition(conditionAt(conditionType, status, reason, "", 0))
+				replaced(wl, conditionAt(conditionType, status, reason, "", 0))
 			}})
 		}
 		return all

@@ -540,6 +540,10 @@ func TestWaitedFor(t *testing.T) {
 }
 
 func TestPlanLeftWaiting(t *testing.T) {
+	unlessKueueDoes := RetryRequeue
+	if endsBackoffsInQueue {
+		unlessKueueDoes = RetryNone
+	}
 	cases := map[string]struct {
 		workload *kueue.Workload
 		now      float64
@@ -596,12 +600,12 @@ func TestPlanLeftWaiting(t *testing.T) {
 			now:  60,
 			want: RetryRequeue,
 		},
-		"preempted, withdrawn: nothing else would take the time away": {
+		"preempted, withdrawn: something has to take the time away": {
 			workload: releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByPreemption, "", 0),
 				metav1.ConditionTrue, kueue.WorkloadEvictedByPreemption, 1).RequeueState(nil, ptr.To(metav1.NewTime(at(60)))).
 				AdmissionChecks(checkAt("a", kueue.CheckStatePending, 5)).Obj(),
 			now:  60,
-			want: RetryRequeue,
+			want: unlessKueueDoes,
 		},
 		"left by the first release": {
 			workload: firstRelease(waiting(0, 60)).AdmissionChecks(retryAt("a", 0, 60)).Obj(),

@@ -39,19 +39,18 @@ func evictedByRetry(transition, requeueAt float64) *utiltestingapi.WorkloadWrapp
 }
 
 func releasedAt(wl *utiltestingapi.WorkloadWrapper, requeued metav1.ConditionStatus, reason string, transition float64) *utiltestingapi.WorkloadWrapper {
-	return wl.
-		SetOrReplaceCondition(conditionAt(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, "Pending", "", transition)).
-		SetOrReplaceCondition(conditionAt(kueue.WorkloadRequeued, requeued, reason, "", transition))
+	wl = replaced(wl, conditionAt(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, "Pending", "", transition))
+	return replaced(wl, conditionAt(kueue.WorkloadRequeued, requeued, reason, "", transition))
 }
 
 func waiting(evicted, requeueAt float64) *utiltestingapi.WorkloadWrapper {
-	return releasedAt(evictedByRetry(evicted, requeueAt), metav1.ConditionFalse, kueue.WorkloadEvictedByAdmissionCheck, evicted+1).
-		SetOrReplaceCondition(conditionAt(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, kueue.WorkloadWaitingForRetry, "", evicted+1))
+	wl := releasedAt(evictedByRetry(evicted, requeueAt), metav1.ConditionFalse, kueue.WorkloadEvictedByAdmissionCheck, evicted+1)
+	return replaced(wl, conditionAt(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, kueue.WorkloadWaitingForRetry, "", evicted+1))
 }
 
 // firstRelease returns the workload as the first release of this gate wrote it.
 func firstRelease(wl *utiltestingapi.WorkloadWrapper) *utiltestingapi.WorkloadWrapper {
-	return wl.SetOrReplaceCondition(conditionAt(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, "Pending", "Admission check(s) a asked for a retry", 1))
+	return replaced(wl, conditionAt(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, "Pending", "Admission check(s) a asked for a retry", 1))
 }
 
 func withBackoffUntil(wl *kueue.Workload, until time.Time) *kueue.Workload {
@@ -93,7 +92,7 @@ func TestStateOf(t *testing.T) {
 		},
 		"a backoff of WaitForPodsReady":                             {workload: backoff().Obj(), want: RetryStateKeptOut},
 		"a backoff that a check has moved":                          {workload: withBackoffUntil(backoff().Obj(), at(30)), want: RetryStateWaiting},
-		"a backoff that no condition tells of":                      {workload: backoff().SetOrReplaceCondition(conditionAt(kueue.WorkloadRequeued, metav1.ConditionTrue, "Test", "", 1)).Obj(), want: RetryStateKeptOut},
+		"a backoff that no condition tells of":                      {workload: replaced(backoff(), conditionAt(kueue.WorkloadRequeued, metav1.ConditionTrue, "Test", "", 1)).Obj(), want: RetryStateKeptOut},
 		"a stopped queue":                                           {workload: releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByClusterQueueStopped, "", 0), metav1.ConditionFalse, kueue.WorkloadEvictedByClusterQueueStopped, 1).Obj(), want: RetryStateKeptOut},
 		"a stopped queue, and a delay":                              {workload: releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByClusterQueueStopped, "", 0), metav1.ConditionFalse, kueue.WorkloadEvictedByClusterQueueStopped, 1).RequeueState(nil, ptr.To(metav1.NewTime(at(60)))).Obj(), want: RetryStateWaiting},
 		"evicted by a check with the gate off, and released":        {workload: releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByAdmissionCheck, "", 0), metav1.ConditionFalse, kueue.WorkloadEvictedByAdmissionCheck, 1).Obj(), want: RetryStateWaiting},

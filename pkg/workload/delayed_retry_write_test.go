@@ -22,11 +22,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
@@ -132,8 +132,8 @@ func TestRetryPlanRequeue(t *testing.T) {
 			wantRequeued: metav1.ConditionTrue,
 		},
 		"the counter of WaitForPodsReady stays": {
-			workload: releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByPodsReadyTimeout, "", 0), metav1.ConditionFalse, kueue.WorkloadEvictedByPodsReadyTimeout, 1).
-				SetOrReplaceCondition(conditionAt(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, kueue.WorkloadWaitingForRetry, "", 1)).
+			workload: replaced(releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByPodsReadyTimeout, "", 0), metav1.ConditionFalse, kueue.WorkloadEvictedByPodsReadyTimeout, 1),
+				conditionAt(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, kueue.WorkloadWaitingForRetry, "", 1)).
 				RequeueState(ptr.To[int32](7), ptr.To(metav1.NewTime(at(60)))).Obj(),
 			wantRequeueState: &kueue.RequeueState{Count: ptr.To[int32](7)},
 			wantRequeued:     metav1.ConditionTrue,
@@ -270,6 +270,23 @@ func TestResetRetryCounts(t *testing.T) {
 	}
 }
 
+// evictAt does to the conditions and the checks what an eviction does.
+func evictAt(wl *kueue.Workload, now time.Time, reason, message string) {
+	SetEvictedCondition(wl, now, reason, message)
+	resetChecksForEviction(wl, now, func(wl *kueue.Workload, now time.Time) {
+		for i, check := range wl.Status.AdmissionChecks {
+			if check.State != kueue.CheckStatePending {
+				wl.Status.AdmissionChecks[i] = kueue.AdmissionCheckState{
+					Name:               check.Name,
+					State:              kueue.CheckStatePending,
+					Message:            "Reset to Pending after eviction. Previously: " + string(check.State),
+					LastTransitionTime: metav1.NewTime(now),
+				}
+			}
+		}
+	})
+}
+
 func TestResetChecksForEviction(t *testing.T) {
 	states := []kueue.AdmissionCheckState{
 		withRetryCount(retryAt("retry", 0, 60), 2),
@@ -333,30 +350,11 @@ func TestResetChecksForEviction(t *testing.T) {
 				tc.states = states
 			}
 			wl := reserved().AdmissionChecks(slices.Clone(tc.states)...).Obj()
-			prepareForEviction(wl, at(5), tc.reason, "")
+			evictAt(wl, at(5), tc.reason, "")
 			if diff := cmp.Diff(tc.want, wl.Status.AdmissionChecks); diff != "" {
 				t.Errorf("Unexpected checks (-want,+got):\n%s", diff)
 			}
 		})
-	}
-}
-
-func TestApplyOfRetryFields(t *testing.T) {
-	wl := reserved().AdmissionChecks(
-		withRetryCount(retryAt("a", 0, 60), 1),
-		withRetryCount(checkAt("b", kueue.CheckStateReady, 0), 0),
-	).Obj()
-	before := wl.DeepCopy()
-	got := PrepareWorkloadPatch(wl, true, testingclock.NewFakeClock(at(0)))
-	want := []kueue.AdmissionCheckState{
-		checkAt("a", kueue.CheckStateRetry, 0),
-		withRetryCount(checkAt("b", kueue.CheckStateReady, 0), 0),
-	}
-	if diff := cmp.Diff(want, got.Status.AdmissionChecks); diff != "" {
-		t.Errorf("Unexpected checks in the apply (-want,+got):\n%s", diff)
-	}
-	if diff := cmp.Diff(before, wl); diff != "" {
-		t.Errorf("The workload itself changed (-want,+got):\n%s", diff)
 	}
 }
 
@@ -405,7 +403,7 @@ func TestEvictionRecordsTheDeadline(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			wl := tc.workload.Obj()
-			prepareForEviction(wl, at(5.4), tc.reason, "Preempted for a test")
+			evictAt(wl, at(5.4), tc.reason, "Preempted for a test")
 			if diff := cmp.Diff(tc.wantRequeueState, wl.Status.RequeueState); diff != "" {
 				t.Errorf("Unexpected requeueState (-want,+got):\n%s", diff)
 			}

@@ -24,8 +24,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -72,6 +72,12 @@ func conditionAt(conditionType string, status metav1.ConditionStatus, reason, me
 	}
 }
 
+// replaced returns wl with the condition in the place of an earlier one.
+func replaced(wl *utiltestingapi.WorkloadWrapper, condition metav1.Condition) *utiltestingapi.WorkloadWrapper {
+	apimeta.RemoveStatusCondition(&wl.Status.Conditions, condition.Type)
+	return wl.Condition(condition)
+}
+
 func reserved() *utiltestingapi.WorkloadWrapper {
 	return utiltestingapi.MakeWorkload("wl", "ns").
 		Condition(conditionAt(kueue.WorkloadQuotaReserved, metav1.ConditionTrue, "QuotaReserved", "", -100))
@@ -100,52 +106,11 @@ func TestLooseApplyMustNotUndoChecks(t *testing.T) {
 				},
 			}).Build()
 			wl := reserved().AdmissionChecks(tc.checks...).ResourceVersion("7").Obj()
-			if err := PatchAdmissionStatus(ctx, client, wl, testingclock.NewFakeClock(at(0)), func() (*kueue.Workload, bool, error) {
-				return wl, true, nil
-			}, WithLooseOnApply()); err != nil {
+			if err := applyForTest(ctx, client, wl, false, func(*kueue.Workload) bool { return true }); err != nil {
 				t.Fatalf("Unexpected error: %v", err)
 			}
 			if strict != tc.wantStrict {
 				t.Errorf("Unexpected apply, with a resource version: %v, want %v", strict, tc.wantStrict)
-			}
-		})
-	}
-}
-
-// The scheduler writes why a workload waits for others to be ready, and then
-// reserves quota on the same copy: the first write must not be in the way.
-func TestApplyAfterApply(t *testing.T) {
-	cases := map[string]struct {
-		gate        bool
-		changesCopy bool
-		want        string
-	}{
-		"gate on":                    {gate: true, want: "8"},
-		"gate on, a copy is changed": {gate: true, changesCopy: true, want: "7"},
-		"gate off":                   {want: "7"},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, tc.gate)
-			ctx, _ := utiltesting.ContextWithLog(t)
-			client := utiltesting.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
-				SubResourcePatch: func(_ context.Context, _ client.Client, _ string, obj client.Object, _ client.Patch, _ ...client.SubResourcePatchOption) error {
-					obj.SetResourceVersion("8")
-					return nil
-				},
-			}).Build()
-			wl := reserved().ResourceVersion("7").Obj()
-			changed := wl
-			if tc.changesCopy {
-				changed = wl.DeepCopy()
-			}
-			if err := PatchAdmissionStatus(ctx, client, wl, testingclock.NewFakeClock(at(0)), func() (*kueue.Workload, bool, error) {
-				return changed, true, nil
-			}, WithLooseOnApply()); err != nil {
-				t.Fatalf("Unexpected error: %v", err)
-			}
-			if wl.ResourceVersion != tc.want || tc.changesCopy && changed.ResourceVersion != "7" {
-				t.Errorf("Unexpected resource versions %q and %q, want %q of the first", wl.ResourceVersion, changed.ResourceVersion, tc.want)
 			}
 		})
 	}
@@ -171,7 +136,6 @@ func TestLooseApplyAfterAnotherWrite(t *testing.T) {
 		// readsBehind is how many reads return the workload as it was.
 		readsBehind int
 		strict      bool
-		changesCopy bool
 		wantApplied bool
 		wantReads   int
 	}{
@@ -179,13 +143,7 @@ func TestLooseApplyAfterAnotherWrite(t *testing.T) {
 			wantApplied: true,
 		},
 		"the scheduler noted why it has no quota": {
-			writes:      writes{seen().SetOrReplaceCondition(pending("Pending")).ResourceRequests(kueue.PodSetRequest{Name: "main"})},
-			wantApplied: true,
-			wantReads:   1,
-		},
-		"as the scheduler reserves": {
-			writes:      writes{seen().SetOrReplaceCondition(pending("Pending"))},
-			changesCopy: true,
+			writes:      writes{replaced(seen(), pending("Pending")).ResourceRequests(kueue.PodSetRequest{Name: "main"})},
 			wantApplied: true,
 			wantReads:   1,
 		},
@@ -214,7 +172,7 @@ func TestLooseApplyAfterAnotherWrite(t *testing.T) {
 			strict: true,
 		},
 		"a label and a condition of somebody else": {
-			writes:      writes{seen().Label("a", "b").Condition(conditionAt(kueue.WorkloadPodsReady, metav1.ConditionFalse, "", "", 0))},
+			writes:      writes{seen().Label("a", "b").Condition(conditionAt("OfSomebody", metav1.ConditionFalse, "", "", 0))},
 			wantApplied: true,
 			wantReads:   1,
 		},
@@ -252,12 +210,12 @@ func TestLooseApplyAfterAnotherWrite(t *testing.T) {
 			wantReads: 1,
 		},
 		"the same with times as the API keeps them": {
-			writes:      writes{seen().SetOrReplaceCondition(conditionAt(kueue.WorkloadPreempted, metav1.ConditionFalse, "QuotaReserved", "", 0))},
+			writes:      writes{replaced(seen(), conditionAt(kueue.WorkloadPreempted, metav1.ConditionFalse, "QuotaReserved", "", 0))},
 			wantApplied: true,
 			wantReads:   1,
 		},
 		"it was preempted": {
-			writes:    writes{seen().SetOrReplaceCondition(conditionAt(kueue.WorkloadPreempted, metav1.ConditionTrue, "InClusterQueue", "", 0))},
+			writes:    writes{replaced(seen(), conditionAt(kueue.WorkloadPreempted, metav1.ConditionTrue, "InClusterQueue", "", 0))},
 			wantReads: 1,
 		},
 		"it waits": {
@@ -269,7 +227,7 @@ func TestLooseApplyAfterAnotherWrite(t *testing.T) {
 			wantReads: 1,
 		},
 		"it has quota": {
-			writes:    writes{seen().SetOrReplaceCondition(conditionAt(kueue.WorkloadQuotaReserved, metav1.ConditionTrue, "QuotaReserved", "", 0))},
+			writes:    writes{replaced(seen(), conditionAt(kueue.WorkloadQuotaReserved, metav1.ConditionTrue, "QuotaReserved", "", 0))},
 			wantReads: 1,
 		},
 		"it has quota elsewhere": {
@@ -337,22 +295,18 @@ func TestLooseApplyAfterAnotherWrite(t *testing.T) {
 				},
 			}).Build()
 			wl := first.DeepCopy()
-			updated := wl
-			if tc.changesCopy {
-				updated = wl.DeepCopy()
-			}
-			err := PatchAdmissionStatus(ctx, cl, wl, testingclock.NewFakeClock(at(0)), func() (*kueue.Workload, bool, error) {
-				return updated, UnsetQuotaReservationWithCondition(updated, "Waiting", "", at(0)), nil
-			}, func(o *PatchAdmissionStatusOptions) { o.StrictApply = tc.strict })
+			err := applyForTest(ctx, cl, wl, tc.strict, func(wl *kueue.Workload) bool {
+				return UnsetQuotaReservationWithCondition(wl, "Waiting", "", at(0))
+			})
 			if tc.wantApplied && err != nil || !tc.wantApplied && !apierrors.IsConflict(err) {
 				t.Errorf("Unexpected error: %v", err)
 			}
 			wantVersion := "10"
-			if tc.wantApplied && !tc.changesCopy {
+			if tc.wantApplied {
 				wantVersion = "99"
 			}
-			if wl.ResourceVersion != wantVersion || updated.ResourceVersion != wantVersion {
-				t.Errorf("Unexpected resource versions %s and %s, want %s", wl.ResourceVersion, updated.ResourceVersion, wantVersion)
+			if wl.ResourceVersion != wantVersion {
+				t.Errorf("Unexpected resource version %s, want %s", wl.ResourceVersion, wantVersion)
 			}
 			wantApplies := 1
 			switch {
@@ -377,9 +331,7 @@ func TestLooseApplyToDeletedWorkload(t *testing.T) {
 		},
 	}).Build()
 	wl := utiltestingapi.MakeWorkload("wl", "ns").Obj()
-	err := PatchAdmissionStatus(ctx, cl, wl, testingclock.NewFakeClock(at(0)), func() (*kueue.Workload, bool, error) {
-		return wl, true, nil
-	}, WithLooseOnApply())
+	err := applyForTest(ctx, cl, wl, false, func(*kueue.Workload) bool { return true })
 	if !apierrors.IsNotFound(err) {
 		t.Errorf("Unexpected error: %v, want that it is not found", err)
 	}

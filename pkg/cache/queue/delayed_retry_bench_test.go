@@ -57,7 +57,7 @@ func BenchmarkPushOrUpdateWithRetry(b *testing.B) {
 			for _, n := range []int{1, 8} {
 				b.Run(fmt.Sprintf("%s/gate=%t/checks=%d", place, gate, n), func(b *testing.B) {
 					features.SetFeatureGateDuringTest(b, features.ACRequeueAfter, gate)
-					cq := newClusterQueueImpl(b.Context(), nil, defaultOrdering, testingclock.NewFakeClock(now), nil, false, nil, nil)
+					cq := newClusterQueueForTest(b.Context(), testingclock.NewFakeClock(now))
 					info := waitingInfo("wl", n, now.Add(time.Minute))
 					if place == "Pending" {
 						info.Obj.Status.Conditions, info.Obj.Status.RequeueState = nil, nil
@@ -83,7 +83,7 @@ func BenchmarkRetryWaits(b *testing.B) {
 		for _, n := range []int{1, 8} {
 			b.Run(fmt.Sprintf("workloads=%d/checks=%d", workloads, n), func(b *testing.B) {
 				features.SetFeatureGateDuringTest(b, features.ACRequeueAfter, true)
-				cq := newClusterQueueImpl(b.Context(), nil, defaultOrdering, testingclock.NewFakeClock(now), nil, false, nil, nil)
+				cq := newClusterQueueForTest(b.Context(), testingclock.NewFakeClock(now))
 				for i := range workloads {
 					cq.PushOrUpdate(waitingInfo(fmt.Sprintf("wl-%d", i), n, now.Add(time.Duration(i+1)*time.Second)))
 				}

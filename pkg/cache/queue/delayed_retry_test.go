@@ -17,15 +17,11 @@ limitations under the License.
 package queue
 
 import (
-	"context"
 	"fmt"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
@@ -57,7 +53,7 @@ func TestPushOrUpdateAfterRetry(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, tc.gate)
 			ctx, _ := utiltesting.ContextWithLog(t)
-			cq := newClusterQueueImpl(ctx, nil, defaultOrdering, testingclock.NewFakeClock(metav1.Now().Time), nil, false, nil, nil)
+			cq := newClusterQueueForTest(ctx, testingclock.NewFakeClock(metav1.Now().Time))
 			old := workload.NewInfo(wl(kueue.CheckStateRetry))
 			cq.inadmissibleWorkloads[workload.Key(old.Obj)] = old
 			cq.PushOrUpdate(workload.NewInfo(wl(tc.newState)))
@@ -116,10 +112,10 @@ func TestAddFromLocalQueueWhileWaiting(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, tc.gate)
 			ctx, _ := utiltesting.ContextWithLog(t)
-			cq := newClusterQueueImpl(ctx, nil, defaultOrdering, testingclock.NewFakeClock(now), nil, false, nil, nil)
+			cq := newClusterQueueForTest(ctx, testingclock.NewFakeClock(now))
 			lq := newLocalQueue(utiltestingapi.MakeLocalQueue("lq", defaultNamespace).Obj())
 			lq.AddOrUpdate(workload.NewInfo(tc.workload))
-			if !cq.AddFromLocalQueue(lq) {
+			if !addFromLocalQueue(cq, lq) {
 				t.Error("The queue was not told that it has a workload to count")
 			}
 			wantInadmissible := 1
@@ -141,7 +137,7 @@ func TestPushOrUpdateTakesOutOfTheHeap(t *testing.T) {
 			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, gate)
 			now := time.Now().Truncate(time.Second)
 			ctx, _ := utiltesting.ContextWithLog(t)
-			cq := newClusterQueueImpl(ctx, nil, defaultOrdering, testingclock.NewFakeClock(now), nil, false, nil, nil)
+			cq := newClusterQueueForTest(ctx, testingclock.NewFakeClock(now))
 			base := utiltestingapi.MakeWorkload("wl", defaultNamespace)
 			cq.PushOrUpdate(workload.NewInfo(base.Clone().Obj()))
 			cq.PushOrUpdate(workload.NewInfo(base.Clone().RequeueState(nil, ptr.To(metav1.NewTime(now.Add(time.Second)))).
@@ -165,7 +161,7 @@ func TestAddOrUpdateOfAnOldCopy(t *testing.T) {
 	waiting := base.Clone().RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(now.Add(time.Second)))).
 		Condition(metav1.Condition{Type: kueue.WorkloadRequeued, Status: metav1.ConditionFalse, Reason: kueue.WorkloadEvictedByPodsReadyTimeout})
 	queued := base.Clone().Condition(metav1.Condition{Type: kueue.WorkloadRequeued, Status: metav1.ConditionTrue, Reason: kueue.WorkloadReactivated})
-	reserved := base.Clone().ReserveQuota(utiltestingapi.MakeAdmission("cq").Obj())
+	reserved := base.Clone().ReserveQuotaAt(utiltestingapi.MakeAdmission("cq").Obj(), now)
 	cases := map[string]struct {
 		stored, copied               *utiltestingapi.WorkloadWrapper
 		wantActive, wantInadmissible int
@@ -181,7 +177,7 @@ func TestAddOrUpdateOfAnOldCopy(t *testing.T) {
 			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
 			ctx, _ := utiltesting.ContextWithLog(t)
 			cl := utiltesting.NewFakeClient(utiltesting.MakeNamespace(defaultNamespace))
-			manager := NewManager(cl, nil)
+			manager := newManagerForTest(cl)
 			if err := manager.AddClusterQueue(ctx, utiltestingapi.MakeClusterQueue("cq").Obj()); err != nil {
 				t.Fatalf("Failed adding ClusterQueue: %v", err)
 			}
@@ -193,10 +189,10 @@ func TestAddOrUpdateOfAnOldCopy(t *testing.T) {
 				if err := cl.Create(ctx, stored); err != nil {
 					t.Fatalf("Failed creating workload: %v", err)
 				}
-				_ = manager.AddOrUpdateWorkload(stored)
+				_ = addOrUpdateWorkload(ctx, manager, stored)
 			}
 			old := tc.copied.Clone().ResourceVersion("0").Obj()
-			if err := manager.AddOrUpdateWorkload(old); (err == nil) != (tc.wantActive+tc.wantInadmissible > 0) {
+			if err := addOrUpdateWorkload(ctx, manager, old); (err == nil) != (tc.wantActive+tc.wantInadmissible > 0) {
 				t.Errorf("Unexpected error: %v", err)
 			}
 			if active, inadmissible := manager.getClusterQueue("cq").Pending(); active != tc.wantActive || inadmissible != tc.wantInadmissible {
@@ -229,7 +225,7 @@ func TestRequeueWorkloadThatWasJudgedBefore(t *testing.T) {
 			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
 			ctx, _ := utiltesting.ContextWithLog(t)
 			cl := utiltesting.NewFakeClient(utiltesting.MakeNamespace(defaultNamespace))
-			manager := NewManager(cl, nil)
+			manager := newManagerForTest(cl)
 			if err := manager.AddClusterQueue(ctx, utiltestingapi.MakeClusterQueue("cq").Obj()); err != nil {
 				t.Fatalf("Failed adding ClusterQueue: %v", err)
 			}
@@ -239,91 +235,17 @@ func TestRequeueWorkloadThatWasJudgedBefore(t *testing.T) {
 			if err := cl.Create(ctx, tc.stored); err != nil {
 				t.Fatalf("Failed creating workload: %v", err)
 			}
-			manager.getClusterQueue("cq").Pop()
-			if !manager.RequeueWorkload(ctx, workload.NewInfo(tc.judged), RequeueReasonGeneric) {
+			popHead(manager, "cq")
+			if !requeueWorkload(ctx, manager, workload.NewInfo(tc.judged), RequeueReasonGeneric) {
 				t.Error("The workload was not put back")
 			}
 			// The event of the write, which the cache has had before.
-			if err := manager.UpdateWorkload(tc.judged, tc.stored); err != nil {
+			if err := addOrUpdateWorkload(ctx, manager, tc.stored); err != nil {
 				t.Errorf("Unexpected error: %v", err)
 			}
 			if active, inadmissible := manager.getClusterQueue("cq").Pending(); active != tc.wantActive || inadmissible != tc.wantInadmissible {
 				t.Errorf("Unexpected place of the workload: %d active, %d inadmissible", active, inadmissible)
 			}
-		})
-	}
-}
-
-// A workload that is deactivated while the scheduler tries to reserve quota for it
-// must not come back into the queue.
-func TestRequeueDeactivatedWorkload(t *testing.T) {
-	for _, gate := range []bool{false, true} {
-		for _, active := range []bool{false, true} {
-			t.Run(fmt.Sprintf("gate %t, active %t", gate, active), func(t *testing.T) {
-				features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, gate)
-				ctx, _ := utiltesting.ContextWithLog(t)
-				wl := utiltestingapi.MakeWorkload("wl", defaultNamespace).Queue("lq")
-				cl := utiltesting.NewFakeClient(utiltesting.MakeNamespace(defaultNamespace))
-				manager := NewManager(cl, nil)
-				if err := manager.AddClusterQueue(ctx, utiltestingapi.MakeClusterQueue("cq").Obj()); err != nil {
-					t.Fatalf("Failed adding ClusterQueue: %v", err)
-				}
-				if err := manager.AddLocalQueue(ctx, utiltestingapi.MakeLocalQueue("lq", defaultNamespace).ClusterQueue("cq").Obj()); err != nil {
-					t.Fatalf("Failed adding LocalQueue: %v", err)
-				}
-				if err := cl.Create(ctx, wl.Clone().Active(active).Obj()); err != nil {
-					t.Fatalf("Failed creating workload: %v", err)
-				}
-				requeued := manager.RequeueWorkload(ctx, workload.NewInfo(wl.Obj()), RequeueReasonFailedAfterNomination)
-				if want := active || !gate; requeued != want {
-					t.Errorf("Unexpected result %t, want %t", requeued, want)
-				}
-			})
-		}
-	}
-}
-
-// activeStatusChecker says whether all ClusterQueues are active.
-type activeStatusChecker struct{ atomic.Bool }
-
-func (c *activeStatusChecker) ClusterQueueActive(kueue.ClusterQueueReference) bool {
-	return c.Load()
-}
-
-// When a manager starts, a ClusterQueue can become active after the scheduler has
-// looked at its heap, and with no inadmissible workload that would move.
-func TestQueueInadmissibleWorkloadsWakesUpScheduler(t *testing.T) {
-	for _, gate := range []bool{false, true} {
-		t.Run(fmt.Sprintf("gate %t", gate), func(t *testing.T) {
-			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, gate)
-			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithCancel(t.Context())
-				var checker activeStatusChecker
-				manager := NewManager(utiltesting.NewFakeClient(), &checker)
-				if err := manager.AddClusterQueue(ctx, utiltestingapi.MakeClusterQueue("cq").Obj()); err != nil {
-					t.Fatalf("Failed adding ClusterQueue: %v", err)
-				}
-				if err := manager.AddLocalQueue(ctx, utiltestingapi.MakeLocalQueue("lq", defaultNamespace).ClusterQueue("cq").Obj()); err != nil {
-					t.Fatalf("Failed adding LocalQueue: %v", err)
-				}
-				if err := manager.AddOrUpdateWorkload(utiltestingapi.MakeWorkload("wl", defaultNamespace).Queue("lq").Obj()); err != nil {
-					t.Fatalf("Failed adding workload: %v", err)
-				}
-				heads := make(chan []workload.Info, 1)
-				go func() { heads <- manager.Heads(ctx) }()
-				synctest.Wait()
-				if len(heads) > 0 {
-					t.Fatal("Unexpected head of an inactive ClusterQueue")
-				}
-				checker.Store(true)
-				manager.QueueInadmissibleWorkloads(ctx, sets.New[kueue.ClusterQueueReference]("cq"))
-				synctest.Wait()
-				if woken := len(heads) > 0; woken != gate {
-					t.Errorf("Unexpected look at the heap: %v, want %v", woken, gate)
-				}
-				cancel()
-				manager.Broadcast()
-			})
 		})
 	}
 }

@@ -1,0 +1,60 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package queue
+
+import (
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+	"sigs.k8s.io/kueue/pkg/dra"
+	"sigs.k8s.io/kueue/pkg/workload"
+)
+
+// isQueuedByReconcile returns true if the reconciler of the workload queues it,
+// with the resources of DRA that it has looked up.
+func (m *Manager) isQueuedByReconcile(w *kueue.Workload) bool {
+	return dra.NeedsDRAReconcile(w, m.draBackedResources)
+}
+
+// leaveQueueOf has nothing to do: the queue that a workload is in is known, and left
+// when it is put into another one.
+func (m *Manager) leaveQueueOf(_, _ *kueue.Workload) {}
+
+func (m *Manager) forgetSecondPass(w *kueue.Workload) {
+	m.DeleteSecondPassWithoutLock(workload.Key(w))
+}
+
+// takeOut takes the workload out of the heap, or from the inadmissible ones. It is
+// not the one any more for which others were preempted.
+func (c *ClusterQueue) takeOut(key workload.Reference) {
+	if filed := c.inadmissibleWorkloads.get(key); filed != nil {
+		c.removeFromInadmissible(key, filed)
+	}
+	c.removeFromHeap(key)
+	if c.pw.matches(key, false, 0) {
+		c.pw.clear()
+	}
+}
+
+// fileInadmissible puts a workload that is in neither among the inadmissible ones.
+func (c *ClusterQueue) fileInadmissible(key workload.Reference, wInfo *workload.Info) {
+	c.insertInadmissible(key, wInfo)
+}
+
+// isMakingRoom returns true if the workload is put back because others are being
+// preempted for it, or one is being moved.
+func isMakingRoom(reason RequeueReason) bool {
+	return reason == RequeueReasonPendingPreemption || reason == RequeueReasonPendingMigration
+}

@@ -1,0 +1,89 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package core
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+	"sigs.k8s.io/kueue/pkg/dra"
+	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/util/api"
+	clientutil "sigs.k8s.io/kueue/pkg/util/client"
+	"sigs.k8s.io/kueue/pkg/workload"
+	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
+	workloadpatching "sigs.k8s.io/kueue/pkg/workload/patching"
+	"sigs.k8s.io/kueue/pkg/workload/times"
+)
+
+// evictForRetry evicts the workload, and records what the plan says.
+func (r *WorkloadReconciler) evictForRetry(ctx context.Context, wl *kueue.Workload, plan workload.RetryPlan) error {
+	exposeLqMetrics := r.cache.ShouldExposeLocalQueueMetricsForWorkload(ctrl.LoggerFrom(ctx), wl)
+	return workloadevict.Evict(ctx, r.client, r.recorder, wl, kueue.WorkloadEvictedByAdmissionCheck, plan.Message, "", r.clock,
+		exposeLqMetrics, r.roleTracker, r.customLabels, workloadevict.WithCustomPrepare(plan.Record))
+}
+
+// applyStatus applies the status that update sets, as all of Kueue does.
+func (r *WorkloadReconciler) applyStatus(ctx context.Context, wl *kueue.Workload, update func(*kueue.Workload)) error {
+	return workloadpatching.PatchAdmissionStatus(ctx, r.client, wl, r.clock, func(wl *kueue.Workload) (bool, error) {
+		update(wl)
+		return true, nil
+	})
+}
+
+// mergeStatus writes what server-side apply cannot: requeueAfterSeconds belongs to
+// the field manager of the check's controller, and only an update or a merge patch
+// removes it.
+func (r *WorkloadReconciler) mergeStatus(ctx context.Context, wl *kueue.Workload, update func()) error {
+	return clientutil.PatchStatus(ctx, r.client, wl, func() (bool, error) {
+		update()
+		times.Repair(wl)
+		return true, nil
+	})
+}
+
+func (r *WorkloadReconciler) reportEvent(wl *kueue.Workload, reason, message string) {
+	r.recorder.Eventf(wl, nil, corev1.EventTypeNormal, reason, reason, api.TruncateEventMessage(message))
+}
+
+// isQueuedByReconcile returns true if the event handlers leave it to Reconcile to
+// queue the workload: what it requests has to be looked up first.
+func (r *WorkloadReconciler) isQueuedByReconcile(wl *kueue.Workload) bool {
+	return dra.NeedsDRAReconcile(wl, r.draBackedResources)
+}
+
+// addToQueues puts the workload into the queues. Without its queue it is queued
+// with that.
+func (r *WorkloadReconciler) addToQueues(ctx context.Context, wl *kueue.Workload) {
+	_ = r.queues.AddOrUpdateWorkload(ctrl.LoggerFrom(ctx), wl)
+}
+
+// checksOfFlavors returns the admission checks that the ClusterQueue asks for on
+// the flavors that are assigned to the workload.
+func checksOfFlavors(ctx context.Context, wl *kueue.Workload, cq *kueue.ClusterQueue) sets.Set[kueue.AdmissionCheckReference] {
+	return workload.AdmissionChecksForWorkload(ctrl.LoggerFrom(ctx), wl, cq)
+}
+
+// isBackoffOver returns true if a requeueAt means nothing any more: the workload
+// has its quota. With the gate off it may have been left so, to be evicted later.
+func isBackoffOver(wl *kueue.Workload) bool {
+	return features.Enabled(features.ACRequeueAfter) && workload.HasQuotaReservation(wl) && !workloadevict.IsEvicted(wl)
+}

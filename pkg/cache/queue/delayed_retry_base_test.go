@@ -1,0 +1,133 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package queue
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/features"
+	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
+	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
+	"sigs.k8s.io/kueue/pkg/workload"
+)
+
+func newClusterQueueForTest(ctx context.Context, clk clock.Clock) *ClusterQueue {
+	return newClusterQueueImpl(ctx, nil, defaultOrdering, clk, nil, false, nil, nil)
+}
+
+func newManagerForTest(cl client.Client) *Manager {
+	return NewManager(cl, nil)
+}
+
+func addFromLocalQueue(cq *ClusterQueue, lq *LocalQueue) bool {
+	return cq.AddFromLocalQueue(lq)
+}
+
+func addOrUpdateWorkload(_ context.Context, manager *Manager, wl *kueue.Workload) error {
+	return manager.AddOrUpdateWorkload(wl)
+}
+
+func requeueWorkload(ctx context.Context, manager *Manager, info *workload.Info, reason RequeueReason) bool {
+	return manager.RequeueWorkload(ctx, info, reason)
+}
+
+func popHead(manager *Manager, cq kueue.ClusterQueueReference) {
+	manager.getClusterQueue(cq).Pop()
+}
+
+// A workload that is deactivated while the scheduler tries to reserve quota for it
+// must not come back into the queue.
+func TestRequeueDeactivatedWorkload(t *testing.T) {
+	for _, gate := range []bool{false, true} {
+		for _, active := range []bool{false, true} {
+			t.Run(fmt.Sprintf("gate %t, active %t", gate, active), func(t *testing.T) {
+				features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, gate)
+				ctx, _ := utiltesting.ContextWithLog(t)
+				wl := utiltestingapi.MakeWorkload("wl", defaultNamespace).Queue("lq")
+				cl := utiltesting.NewFakeClient(utiltesting.MakeNamespace(defaultNamespace))
+				manager := newManagerForTest(cl)
+				if err := manager.AddClusterQueue(ctx, utiltestingapi.MakeClusterQueue("cq").Obj()); err != nil {
+					t.Fatalf("Failed adding ClusterQueue: %v", err)
+				}
+				if err := manager.AddLocalQueue(ctx, utiltestingapi.MakeLocalQueue("lq", defaultNamespace).ClusterQueue("cq").Obj()); err != nil {
+					t.Fatalf("Failed adding LocalQueue: %v", err)
+				}
+				if err := cl.Create(ctx, wl.Clone().Active(active).Obj()); err != nil {
+					t.Fatalf("Failed creating workload: %v", err)
+				}
+				requeued := requeueWorkload(ctx, manager, workload.NewInfo(wl.Obj()), RequeueReasonFailedAfterNomination)
+				if want := active || !gate; requeued != want {
+					t.Errorf("Unexpected result %t, want %t", requeued, want)
+				}
+			})
+		}
+	}
+}
+
+// activeStatusChecker says whether all ClusterQueues are active.
+type activeStatusChecker struct{ atomic.Bool }
+
+func (c *activeStatusChecker) ClusterQueueActive(kueue.ClusterQueueReference) bool {
+	return c.Load()
+}
+
+// When a manager starts, a ClusterQueue can become active after the scheduler has
+// looked at its heap, and with no inadmissible workload that would move.
+func TestQueueInadmissibleWorkloadsWakesUpScheduler(t *testing.T) {
+	for _, gate := range []bool{false, true} {
+		t.Run(fmt.Sprintf("gate %t", gate), func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, gate)
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				var checker activeStatusChecker
+				manager := NewManager(utiltesting.NewFakeClient(), &checker)
+				if err := manager.AddClusterQueue(ctx, utiltestingapi.MakeClusterQueue("cq").Obj()); err != nil {
+					t.Fatalf("Failed adding ClusterQueue: %v", err)
+				}
+				if err := manager.AddLocalQueue(ctx, utiltestingapi.MakeLocalQueue("lq", defaultNamespace).ClusterQueue("cq").Obj()); err != nil {
+					t.Fatalf("Failed adding LocalQueue: %v", err)
+				}
+				if err := addOrUpdateWorkload(ctx, manager, utiltestingapi.MakeWorkload("wl", defaultNamespace).Queue("lq").Obj()); err != nil {
+					t.Fatalf("Failed adding workload: %v", err)
+				}
+				heads := make(chan []workload.Info, 1)
+				go func() { heads <- manager.Heads(ctx) }()
+				synctest.Wait()
+				if len(heads) > 0 {
+					t.Fatal("Unexpected head of an inactive ClusterQueue")
+				}
+				checker.Store(true)
+				manager.QueueInadmissibleWorkloads(ctx, sets.New[kueue.ClusterQueueReference]("cq"))
+				synctest.Wait()
+				if woken := len(heads) > 0; woken != gate {
+					t.Errorf("Unexpected look at the heap: %v, want %v", woken, gate)
+				}
+				cancel()
+				manager.Broadcast()
+			})
+		})
+	}
+}

@@ -1,0 +1,58 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package scheduler
+
+import (
+	"context"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
+	schdcache "sigs.k8s.io/kueue/pkg/cache/scheduler"
+	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
+	"sigs.k8s.io/kueue/pkg/workload"
+)
+
+func newManagerForTest(cl client.Client, checker qcache.StatusChecker, options ...qcache.Option) *qcache.Manager {
+	return qcache.NewManager(cl, checker, options...)
+}
+
+func newScheduler(queues *qcache.Manager, cache *schdcache.Cache, cl client.Client, recorder *utiltesting.EventRecorder, options ...Option) *Scheduler {
+	return New(queues, cache, cl, recorder, options...)
+}
+
+func newEntry(wl *kueue.Workload) *entry {
+	return &entry{Info: *workload.NewInfo(wl)}
+}
+
+func admit(ctx context.Context, s *Scheduler, e *entry, cq *schdcache.ClusterQueueSnapshot) error {
+	return s.admit(ctx, e, cq)
+}
+
+func heads(ctx context.Context, manager *qcache.Manager) []*kueue.Workload {
+	var workloads []*kueue.Workload
+	for _, head := range manager.Heads(ctx) {
+		workloads = append(workloads, head.Obj)
+	}
+	return workloads
+}
+
+func updateInCache(log logr.Logger, cache *schdcache.Cache, oldWl, newWl *kueue.Workload) error {
+	return cache.UpdateWorkload(log, oldWl, newWl)
+}
