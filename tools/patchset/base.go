@@ -49,6 +49,8 @@ type baseFile struct {
 	Carried string
 	Overlay []string
 	Suites  string
+	Suffix  string  // of what is built from the tree, to tell it from other bases
+	Shared  *shared // nil if the base has its overlay for itself, or is the one that shares it
 
 	Generated       *generated
 	PullRequestNote string `yaml:"pullRequestNote"`
@@ -61,7 +63,8 @@ type baseFile struct {
 // kubernetes is the version of Kubernetes, and the go.mod files that agree on it.
 type kubernetes struct {
 	Version string
-	GoMods  []string `yaml:"goMods"`
+	Others  map[string]string // modules that upstream itself has at another version
+	GoMods  []string          `yaml:"goMods"`
 }
 
 // skip is a part of a pattern of tests that are left out, and why.
@@ -164,6 +167,18 @@ func (b *baseFile) check() error {
 		for _, problem := range b.Generated.check() {
 			complain("generated: %s", problem)
 		}
+	}
+	if b.Shared != nil {
+		local("shared", b.Shared.paths()...)
+		for _, problem := range b.Shared.check(b.Module) {
+			complain("shared: %s", problem)
+		}
+		if b.Shared.Base == b.name {
+			complain("shared.base: it cannot be the base itself")
+		}
+	}
+	if strings.ContainsAny(b.Suffix, "/ \t\n") {
+		complain("suffix %q is no part of a file's name", b.Suffix)
 	}
 	for field, skips := range map[string][]skip{"tests": b.SkipWithGateOn.Tests, "specs": b.SkipWithGateOn.Specs} {
 		for _, s := range skips {

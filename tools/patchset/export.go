@@ -29,7 +29,11 @@ var errNothingToExport = errors.New("the tree has no commit of ours on its base:
 
 // collect reads the patch set from the commits of the tree.
 func (p project) collect(r gitRepo, baseCommit string) (patchSet, error) {
-	set := patchSet{overlay: map[string]file{}, base: p.base}
+	set := patchSet{overlay: map[string]overlayFile{}, base: p.base}
+	disk, err := p.onDisk()
+	if err != nil {
+		return set, err
+	}
 	if err := checkRoot(r, baseCommit); err != nil {
 		return set, fmt.Errorf("cannot export %s: %w", p.tree, err)
 	}
@@ -41,7 +45,7 @@ func (p project) collect(r gitRepo, baseCommit string) (patchSet, error) {
 	if err != nil {
 		return set, err
 	}
-	c := collector{project: p, repo: r, set: &set, upstream: map[string]bool{}, madeBy: map[string]string{}}
+	c := collector{project: p, repo: r, disk: disk, set: &set, upstream: map[string]bool{}, madeBy: map[string]string{}}
 	for _, name := range upstream {
 		c.upstream[name] = true
 	}
@@ -67,6 +71,7 @@ func (p project) collect(r gitRepo, baseCommit string) (patchSet, error) {
 type collector struct {
 	project  project
 	repo     gitRepo
+	disk     map[string]file // the project's
 	set      *patchSet
 	upstream map[string]bool
 	madeBy   map[string]string // new file -> subject of the commit that made it
@@ -122,8 +127,11 @@ func (c *collector) add(parent, commit string) error {
 			if err != nil {
 				return err
 			}
-			c.set.overlay[change.path] = file{content: content, executable: change.mode == "100755"}
 			overlay = append(overlay, change.path)
+			f := file{content: content, executable: change.mode == "100755"}
+			if c.set.overlay[change.path], err = c.project.overlayOf(c.disk, change.path, f); err != nil {
+				complain("makes %s: %v", change.path, err)
+			}
 		}
 	}
 	one := patch{name: msg.fileName(), msg: msg.withOverlay(overlay)}
@@ -290,7 +298,7 @@ func (p project) write(set patchSet, known stamp, force bool) error {
 		}
 	}
 	p.say("%d patches and %d overlay files exported, %d files changed", len(set.patches), len(set.overlay), len(todo))
-	return nil
+	return p.tellOthers(todo)
 }
 
 // differences returns the names of the files that two sets do not share.

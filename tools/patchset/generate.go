@@ -94,13 +94,13 @@ func (b *baseFile) needsGenerated(p patch) bool {
 
 // What makes the commits: with another version of it, the tree is made anew.
 //
-//go:embed generate.go tree.go
+//go:embed generate.go rewrite.go rewrite_imports.go tree.go
 var ownSource embed.FS
 
 // generatorsKey identifies what generated code is made with.
 func (p project) generatorsKey() (string, error) {
 	var key []byte
-	for _, name := range []string{"generate.go", "tree.go"} {
+	for _, name := range []string{"generate.go", "rewrite.go", "rewrite_imports.go", "tree.go"} {
 		content, err := ownSource.ReadFile(name)
 		if err != nil {
 			return "", err

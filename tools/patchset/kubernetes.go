@@ -17,6 +17,7 @@ limitations under the License.
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -32,9 +33,10 @@ import (
 // verifyKubernetes checks that upstream's go.mod and those of the project that
 // the base's file names have the version of Kubernetes that it says.
 func (p project) verifyKubernetes(src source) error {
-	wrong := p.base.Kubernetes.check(filepath.Join(src.dir, "go.mod"), p.base.Module+"'s go.mod", "kubernetes.version in "+p.base.file+" should be upstream's")
+	wrong := p.base.Kubernetes.check(filepath.Join(src.dir, "go.mod"), p.base.Module+"'s go.mod", p.base.Kubernetes.Others,
+		"kubernetes.version in "+p.base.file+" should be upstream's (or kubernetes.others, where upstream has several)")
 	for _, name := range p.base.Kubernetes.GoMods {
-		wrong = errors.Join(wrong, p.base.Kubernetes.check(filepath.Join(p.dir, filepath.FromSlash(name)), name,
+		wrong = errors.Join(wrong, p.base.Kubernetes.check(filepath.Join(p.dir, filepath.FromSlash(name)), name, nil,
 			fmt.Sprintf("run \"go get\" with the version there, and \"go mod tidy\" (in %s), or correct kubernetes.version in %s", path.Dir(name), p.base.file)))
 	}
 	return wrong
@@ -43,7 +45,7 @@ func (p project) verifyKubernetes(src source) error {
 // check compares the versions of Kubernetes' modules in a go.mod with the one
 // that is wanted. It looks at those that the file asks for itself: required
 // directly, put in place by "replace", or with a tool.
-func (k kubernetes) check(file, name, advice string) error {
+func (k kubernetes) check(file, name string, others map[string]string, advice string) error {
 	content, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("%s, which should have the version of Kubernetes, does not exist: correct kubernetes.goMods", name)
@@ -68,7 +70,7 @@ func (k kubernetes) check(file, name, advice string) error {
 	}
 	var wrong []error
 	for _, m := range asked {
-		if want := k.versionOf(m); want != "" && m.Version != want {
+		if want := cmp.Or(others[m.Path], k.versionOf(m)); want != "" && m.Version != want {
 			wrong = append(wrong, fmt.Errorf("%s has %s %s, and Kubernetes is to be %s: that is %s@%s; %s", name, m.Path, m.Version, k.Version, m.Path, want, advice))
 		}
 	}

@@ -46,6 +46,7 @@ func newCommand() *cobra.Command {
 	p := &project{}
 	var baseName string
 	var force bool
+	var verify *cobra.Command
 	root := &cobra.Command{
 		Use:           "patchset",
 		Short:         "Keep a set of patches on an upstream Go module",
@@ -53,6 +54,9 @@ func newCommand() *cobra.Command {
 		SilenceErrors: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			p.out = cmd.OutOrStdout()
+			if cmd == verify && !cmd.Flags().Changed("base") {
+				return nil
+			}
 			return p.open(baseName)
 		},
 	}
@@ -60,7 +64,7 @@ func newCommand() *cobra.Command {
 	flags.StringVar(&p.dir, "project", ".", "directory that holds the patches and the overlay")
 	flags.StringVar(&baseName, "base", defaultBase, "base of the patches: the name of a folder in bases/")
 	flags.StringVar(&p.tree, "tree", "", "directory of the patched tree (default: what the base says)")
-	flags.StringVar(&p.sourceDir, "source-dir", "", "take the base's source from this directory and not from its module")
+	flags.StringVar(&p.sourceDir, "source-dir", "", "take the base's source from this directory and not from its module (to verify all bases: from the folder there with the name of the base)")
 
 	verb := func(use, short string, run func() error) *cobra.Command {
 		cmd := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return run() }}
@@ -71,9 +75,15 @@ func newCommand() *cobra.Command {
 
 	forceFlag(verb("tree", "Make the patched tree, or bring it up to date", func() error { return p.makeTree(force) }),
 		"put aside work in the tree that is not exported")
-	forceFlag(verb("export", "Take the commits of the tree back into patches and overlay", func() error { return p.export(force) }),
-		"undo what was done to the project's files after the tree was made")
-	verb("verify", "Prove that patches, overlay and tree agree", func() error { return p.verify() })
+	export := verb("export", "Take the commits of the tree back into patches and overlay", func() error { return p.export(force) })
+	forceFlag(export, "undo what was done to the project's files after the tree was made")
+	export.Flags().StringSliceVar(&p.own, "own", nil, "file of the tree that is not to be shared with other bases any more")
+	verify = verb("verify", "Prove that patches, overlay and tree agree, on all bases or on the one that is named", func() error {
+		if p.base == nil {
+			return p.verifyAll()
+		}
+		return p.verify()
+	})
 	var quick bool
 	verb("verify-commits", "Prove that each commit compiles and passes the unit tests of what it touches", func() error { return p.verifyCommits(quick) }).
 		Flags().BoolVar(&quick, "quick", false, "only check the types of all packages, tests included")
@@ -84,7 +94,7 @@ func newCommand() *cobra.Command {
 	var outDir, author string
 	var carried bool
 	pr := verb("pr", "Write a plain \"git am\" series for upstream", func() error { return p.pullRequest(outDir, author, carried) })
-	pr.Flags().StringVar(&outDir, "out", "build/pr", "directory for the series, emptied first")
+	pr.Flags().StringVar(&outDir, "out", "", "directory for the series, emptied first (default: build/pr, and what the base has for a suffix)")
 	pr.Flags().StringVar(&author, "author", defaultAuthor, "author of the commits")
 	pr.Flags().BoolVar(&carried, "carried", false, "also write the patches that upstream is not asked to take")
 

@@ -18,6 +18,7 @@ package main
 
 import (
 	"fmt"
+	"path"
 	"strings"
 )
 
@@ -34,6 +35,10 @@ func (p project) printBase(format string) error {
 		{"BASE_API", ":=", b.API},
 		{"KUBE_VERSION", ":=", b.Kubernetes.Version},
 		{"TREE", "?=", b.Tree},
+		{"BASE_SUFFIX", ":=", b.Suffix},
+		{"BASE_BIN", ":=", path.Join("build/bin", strings.TrimPrefix(b.Suffix, "-"))},
+		{"BASE_PR", ":=", b.prDir()},
+		{"BASE_DIST", ":=", "build/dist" + b.Suffix},
 		{"INTEGRATION_SUITES", ":=", strings.Join(b.IntegrationSuites, " ")},
 		{"GATE_ON_SKIP", ":=", shellWord(joinSkips(b.SkipWithGateOn.Tests))},
 		{"GATE_ON_GINKGO_SKIP", ":=", shellWord(joinSkips(b.SkipWithGateOn.Specs))},
@@ -45,6 +50,9 @@ func (p project) printBase(format string) error {
 	}
 	return nil
 }
+
+// prDir returns the folder for the series that upstream gets.
+func (b *baseFile) prDir() string { return "build/pr" + b.Suffix }
 
 // joinSkips returns one pattern for all tests that are left out.
 func joinSkips(skips []skip) string {

@@ -17,6 +17,7 @@ limitations under the License.
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -28,6 +29,7 @@ import (
 // fixture is a tiny upstream with a project that patches it.
 type fixture struct {
 	t       *testing.T
+	name    string // of the base, "v1" if empty
 	project string
 	base    string
 	tree    string
@@ -130,7 +132,7 @@ func (f *fixture) run(args ...string) error {
 	cmd := newCommand()
 	f.out.Reset()
 	cmd.SetOut(&f.out)
-	cmd.SetArgs(append([]string{"--project", f.project, "--base", "v1", "--source-dir", f.base, "--tree", f.tree}, args...))
+	cmd.SetArgs(append([]string{"--project", f.project, "--base", cmp.Or(f.name, "v1"), "--source-dir", f.base, "--tree", f.tree}, args...))
 	return cmd.Execute()
 }
 

@@ -18,6 +18,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net/mail"
@@ -37,7 +38,7 @@ func forUpstream(m message) message {
 // for "git am" to outDir, and proves that it applies to the base and gives the
 // same files there. What is carried is left out, unless asked for.
 func (p project) pullRequest(outDir, author string, carried bool) error {
-	outDir, err := filepath.Abs(outDir)
+	outDir, err := filepath.Abs(cmp.Or(outDir, p.base.prDir()))
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,8 @@ type project struct {
 	base *baseFile // what the patches stand on
 	tree string    // the patched tree
 
-	sourceDir string // take the base's source from here, not from a module
+	sourceDir string   // take the base's source from here, not from a module
+	own       []string // files of the tree that export is to keep for this base alone
 
 	out io.Writer // progress
 }
@@ -73,7 +74,7 @@ func (f file) mode() fs.FileMode {
 // patchSet is the series with its patches, and the overlay files by path.
 type patchSet struct {
 	patches []patch // those that are carried last
-	overlay map[string]file
+	overlay map[string]overlayFile
 	base    *baseFile
 }
 
@@ -106,8 +107,8 @@ func (s patchSet) files() map[string]file {
 	for series, content := range names {
 		files[series] = file{content: content}
 	}
-	for name, f := range s.overlay {
-		files[name] = f
+	for _, f := range s.overlay {
+		files[f.place] = f.kept
 	}
 	return files
 }
@@ -150,45 +151,62 @@ func (p project) others() (map[string]bool, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, series := range other.seriesFiles() {
-			content, err := os.ReadFile(filepath.Join(p.dir, series))
-			if errors.Is(err, fs.ErrNotExist) {
-				continue
-			}
-			if err != nil {
-				return nil, err
-			}
-			others[series] = true
-			for _, name := range seriesNames(content) {
-				name = path.Join(path.Dir(series), name)
-				others[name] = true
-				content, err := os.ReadFile(filepath.Join(p.dir, name))
-				if err != nil {
-					return nil, fmt.Errorf("%s: %w", series, err)
-				}
-				patch, err := parsePatch(name, content)
-				if err != nil {
-					return nil, err
-				}
-				for _, claimed := range patch.msg.values(trailerOverlay) {
-					others[claimed] = true
-				}
-			}
+		listed, claims, err := p.listed(other)
+		if err != nil {
+			return nil, err
+		}
+		if other.Shared != nil {
+			claims = nil // they are this base's files, or lie elsewhere
+		}
+		for _, name := range append(listed, claims...) {
+			others[name] = true
 		}
 	}
 	return others, nil
 }
 
+// listed returns the series of a base with the patches that these list, and the
+// files of the tree that the patches claim.
+func (p project) listed(base *baseFile) (listed, claims []string, err error) {
+	for _, series := range base.seriesFiles() {
+		f, err := p.readFile(series)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		listed = append(listed, series)
+		for _, name := range seriesNames(f.content) {
+			name = path.Join(path.Dir(series), name)
+			f, err := p.readFile(name)
+			if err != nil {
+				return nil, nil, fmt.Errorf("%s: %w", series, err)
+			}
+			patch, err := parsePatch(name, f.content)
+			if err != nil {
+				return nil, nil, err
+			}
+			listed = append(listed, name)
+			claims = append(claims, patch.msg.values(trailerOverlay)...)
+		}
+	}
+	return listed, claims, nil
+}
+
 // onDisk returns all files of the project that belong to a patch set or seem
-// to: series, patches, and what lies in the overlay's folders.
+// to: series, patches, and what lies in the overlay's folders. Of an overlay that
+// another base shares, it has the files that that one claims.
 func (p project) onDisk() (map[string]file, error) {
 	var folders []string
 	for _, series := range p.base.seriesFiles() {
 		folders = append(folders, path.Dir(series))
 	}
-	for _, root := range p.base.Overlay {
-		top, _, _ := strings.Cut(root, "/")
-		if !slices.Contains(folders, top) {
+	if p.base.Shared != nil {
+		folders = append(folders, p.base.Shared.Own)
+	} else {
+		for _, root := range p.base.Overlay {
+			top, _, _ := strings.Cut(root, "/")
 			folders = append(folders, top)
 		}
 	}
@@ -205,19 +223,24 @@ func (p project) onDisk() (map[string]file, error) {
 			if err != nil {
 				return err
 			}
-			info, err := os.Stat(full)
-			if err != nil {
-				return err
-			}
-			content, err := os.ReadFile(full)
-			files[filepath.ToSlash(name)] = file{content: content, executable: info.Mode()&0o100 != 0}
+			name = filepath.ToSlash(name)
+			files[name], err = p.readFile(name)
 			return err
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
-	return files, nil
+	shared, err := p.sharedFiles()
+	for _, name := range shared {
+		f, err := p.readFile(name)
+		if err == nil {
+			files[name] = f
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	return files, err
 }
 
 // isReadme tells whether a file is the one next to a series that is not of the
@@ -248,7 +271,7 @@ func (p project) ours(want map[string]file) (map[string]file, error) {
 
 // load reads the patch set and checks all that can be seen without applying it.
 func (p project) load(src source) (patchSet, error) {
-	set := patchSet{overlay: map[string]file{}, base: p.base}
+	set := patchSet{overlay: map[string]overlayFile{}, base: p.base}
 	disk, err := p.onDisk()
 	if err != nil {
 		return set, err
@@ -260,19 +283,24 @@ func (p project) load(src source) (patchSet, error) {
 	if _, ok := disk[p.base.Series]; !ok {
 		p.say("%s does not exist yet: the patch set is empty", p.base.Series)
 	}
-	l := loader{project: p, source: src, disk: disk, set: &set, listed: map[string]bool{}, claims: map[string]string{}}
+	shared, err := p.sharedFiles()
+	if err != nil {
+		return set, err
+	}
+	l := loader{project: p, source: src, disk: disk, shared: shared, set: &set, listed: map[string]bool{}, claims: map[string]string{}, used: map[string]bool{}}
 	for _, series := range p.base.seriesFiles() {
 		l.readSeries(series)
 	}
 	for _, name := range sortedKeys(disk) {
 		switch {
-		case l.listed[name] || l.claims[name] != "" || others[name] || p.isReadme(name):
-		case slices.ContainsFunc(p.base.seriesFiles(), func(series string) bool { return path.Dir(name) == path.Dir(series) }):
+		case l.listed[name] || l.used[name] || others[name] || p.isReadme(name):
+		case p.isOfSeries(name):
 			l.complain("%s is not listed in the series next to it: list it or remove it", name)
 		default:
 			l.complain("%s is claimed by no patch: name it in an %q trailer of the patch that it belongs to, or remove it", name, trailerOverlay+":")
 		}
 	}
+	l.checkShared()
 	return set, errors.Join(l.wrong...)
 }
 
@@ -282,9 +310,11 @@ type loader struct {
 	project project
 	source  source
 	disk    map[string]file
+	shared  []string // files of the overlay that another base shares
 	set     *patchSet
 	listed  map[string]bool   // series files, and the patch files that they list
-	claims  map[string]string // overlay file -> the patch that claims it
+	claims  map[string]string // file that is added to the tree -> the patch that claims it
+	used    map[string]bool   // where the project keeps these
 	wrong   []error
 }
 
@@ -329,7 +359,7 @@ func (l *loader) add(one patch) {
 		}
 	}
 	for _, claimed := range one.msg.values(trailerOverlay) {
-		f, ok := l.disk[claimed]
+		f, err := l.project.base.overlayFrom(l.disk, claimed)
 		switch {
 		case l.claims[claimed] != "":
 			l.complain("%s is claimed by %s and by %s", claimed, l.claims[claimed], one.name)
@@ -337,12 +367,13 @@ func (l *loader) add(one patch) {
 			l.complain("%s claims %s, which is outside of the overlay (%s)", one.name, claimed, strings.Join(l.project.base.Overlay, ", "))
 		case isGenerated(claimed):
 			l.complain("%s claims %s, which is a generated file", one.name, claimed)
-		case !ok:
-			l.complain("%s claims %s, which does not exist", one.name, claimed)
+		case err != nil:
+			l.complain("%s claims %s, %w", one.name, claimed, err)
 		case l.source.has(claimed):
 			l.complain("%s exists in %s: the overlay only adds files, a change to it belongs into the patch as a hunk", claimed, l.source.name)
 		}
 		l.claims[claimed] = one.name
+		l.used[f.place] = true
 		l.set.overlay[claimed] = f
 	}
 }

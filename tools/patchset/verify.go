@@ -54,6 +54,36 @@ func (p project) scratch(src source, set patchSet) (r gitRepo, commits []string,
 	return r, commits, err
 }
 
+// verifyAll proves all bases, one after the other.
+func (p project) verifyAll() error {
+	if p.tree != "" {
+		return errors.New("--tree names the tree of one base: say which (--base)")
+	}
+	names, err := baseNames(p.dir)
+	if err != nil {
+		return err
+	}
+	if len(names) == 0 {
+		return fmt.Errorf("%s has no bases", p.dir)
+	}
+	var wrong []error
+	for _, name := range names {
+		fmt.Fprintf(p.out, "==> base %s\n", name)
+		one := p
+		if one.sourceDir != "" {
+			one.sourceDir = filepath.Join(one.sourceDir, name)
+		}
+		err := one.open(name)
+		if err == nil {
+			err = one.verify()
+		}
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("base %s:\n%w", name, err))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
 // verify applies the patch set in a directory of its own, generated code
 // included, exports it again and compares. Then it generates code anew there, and
 // compares with the tree that "make tree" made.
