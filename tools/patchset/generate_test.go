@@ -26,10 +26,10 @@ import (
 
 // These tests use the real bases and generators: they show that the tool makes
 // what upstream's own targets make.
-func realTree(t *testing.T) (project, source, gitRepo) {
+func realTree(t *testing.T, base string) (project, source, gitRepo) {
 	t.Helper()
 	p := project{dir: filepath.Join("..", ".."), out: t.Output()}
-	if err := p.open(defaultBase); err != nil {
+	if err := p.open(base); err != nil {
 		t.Fatal(err)
 	}
 	src, err := p.source()
@@ -58,7 +58,17 @@ func regenerate(t *testing.T, p project, src source, r gitRepo) []string {
 }
 
 func TestGenerateOnThePristineBase(t *testing.T) {
-	p, src, r := realTree(t)
+	names, err := baseNames(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) { testGenerateOnThePristineBase(t, name) })
+	}
+}
+
+func testGenerateOnThePristineBase(t *testing.T, base string) {
+	p, src, r := realTree(t, base)
 	// Away with all of it: what comes back is made, not left over.
 	made := []string{"apis/*/*/zz_generated.deepcopy.go"}
 	if charts := p.base.Generated.ChartCRDs; charts != nil {
@@ -88,7 +98,7 @@ func TestGenerateOnThePristineBase(t *testing.T) {
 }
 
 func TestGenerateForANewField(t *testing.T) {
-	p, src, r := realTree(t)
+	p, src, r := realTree(t, defaultBase)
 	api := strings.TrimPrefix(p.base.API, p.base.Module+"/")
 	types := api + "/workload_types.go"
 	content, err := os.ReadFile(filepath.Join(r.dir, types))
@@ -123,5 +133,36 @@ func TestGenerateForANewField(t *testing.T) {
 	}
 	if !strings.Contains(chart, "\n+                      tries:\n+                        description: ") || strings.Contains(chart, "\n-  ") {
 		t.Errorf("the chart's CRD changed otherwise than by the field:\n%s", chart)
+	}
+}
+
+// A marker in both versions of the API changes the CRD, with both versions in it,
+// and no Go code: conversions and clients stay.
+func TestGenerateForAMarker(t *testing.T) {
+	p, src, r := realTree(t, "v0.19")
+	charts := p.base.Generated.ChartCRDs
+	crd := "kueue.x-k8s.io_workloads.yaml"
+	want := []string{charts.From + "/" + crd, charts.To + "/" + crd}
+	for _, version := range []string{"v1beta1", "v1beta2"} {
+		types := "apis/kueue/" + version + "/workload_types.go"
+		want = append(want, types)
+		for _, field := range []string{"RequeueAfterSeconds", "RetryCount"} {
+			replaceIn(t, filepath.Join(r.dir, types), "\t"+field+" *int32", "\t// +kubebuilder:validation:Maximum=2147483647\n\t"+field+" *int32")
+		}
+	}
+	slices.Sort(want)
+	changed := regenerate(t, p, src, r)
+	slices.Sort(changed)
+	if !slices.Equal(changed, want) {
+		t.Errorf("changed files are\n%s\nwant\n%s", strings.Join(changed, "\n"), strings.Join(want, "\n"))
+	}
+	for _, folder := range []string{charts.From, charts.To} {
+		diff, err := r.text("diff", "--unified=0", "--", folder+"/"+crd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Count(diff, "  maximum: 2147483647"); got != 4 || strings.Contains(diff, "\n-  ") {
+			t.Errorf("%s has %d maxima, want 4 and no other change:\n%s", folder, got, diff)
+		}
 	}
 }
