@@ -8,23 +8,23 @@ tree: need-tools ## Make the patched tree in build/kueue, a git repository with 
 	@$(PATCHSET) tree $(FORCE_FLAG)
 
 .PHONY: export
-export: need-tools ## Take the commits of build/kueue back into patches/ and the overlay.
-	@$(PATCHSET) export $(FORCE_FLAG)
+export: need-tools ## Take the commits of build/kueue back into patches/ and the overlay (OWN=file: this base has that file for itself).
+	@$(PATCHSET) export $(FORCE_FLAG) $(addprefix --own ,$(OWN))
 
 .PHONY: generate
 generate: need-tools ## Make the generated code anew in build/kueue, while working on the API there.
 	@$(PATCHSET) generate
 
 .PHONY: verify
-verify: need-tools ## Prove that patches, overlay and generated code agree: apply, export, compare.
-	@$(PATCHSET) verify
+verify: need-tools ## Prove that patches, overlay and generated code agree: apply, export, compare (all bases; BASE=v0.14: that one).
+	@$(if $(filter file,$(origin BASE)),go run ./tools/patchset,$(PATCHSET)) verify
 
 .PHONY: verify-commits
 verify-commits: need-tools ## Prove that each commit compiles and passes the unit tests of what it touches (long; QUICK=1: only check the types).
 	@$(PATCHSET) verify-commits $(if $(QUICK),--quick)
 
 .PHONY: pr
-pr: need-tools ## Write build/pr/*.patch, a "git am" series for upstream's tag (AUTHOR="Name <mail>").
+pr: need-tools ## Write build/pr/*.patch (build/pr-v0.19 for that base), a "git am" series for upstream's tag (AUTHOR="Name <mail>").
 	@$(PATCHSET) pr $(if $(AUTHOR),--author "$(AUTHOR)")
 
 # What builds or tests the tree brings it up to date first, unless AS_IS=1.
