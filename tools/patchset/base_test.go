@@ -80,6 +80,14 @@ func TestBaseIsRefused(t *testing.T) {
 			spoil: edit(`zz_generated\.[a-z]+`, "zz_generated("),
 			want:  []string{"generated: paths:"},
 		},
+		"suffix that is no part of a name": {
+			spoil: edit("suites: test", "suites: test\nsuffix: /v1"),
+			want:  []string{`suffix "/v1" is no part of a file's name`},
+		},
+		"path of what is shared": {
+			spoil: edit("suites: test", "suites: test\nshared: {base: v0, own: ../own, files: {/a: b}}"),
+			want:  []string{`shared: "../own" is no plain path`, `shared: "/a" is no plain path`},
+		},
 		"skip without a reason": {
 			spoil: edit("suites: test", "suites: test\nskipWithGateOn: {tests: [{skip: TestA}]}"),
 			want:  []string{`no reason why "TestA" is left out`},
@@ -126,6 +134,7 @@ func TestMakeVariables(t *testing.T) {
 	}
 	f := newFixture(t)
 	f.replaceInProject("bases/v1/base.yaml", "suites: test", `suites: test
+suffix: -v1
 integrationSuites: [core, jobs/job]
 skipWithGateOn:
   tests:
@@ -143,7 +152,7 @@ include base.mk
 FLAGS := -skip $(GATE_ON_SKIP)
 .PHONY: show
 show:
-	@printf '%s\n' $(KUBE_VERSION) $(BASE_VERSION) $(TREE) $(INTEGRATION_SUITES) $(FLAGS) $(if x, --skip $(GATE_ON_GINKGO_SKIP))
+	@printf '%s\n' $(KUBE_VERSION) $(BASE_VERSION) $(TREE) $(BASE_SUFFIX) $(BASE_BIN) $(BASE_PR) $(BASE_DIST) $(INTEGRATION_SUITES) $(FLAGS) $(if x, --skip $(GATE_ON_GINKGO_SKIP))
 `)
 	cmd := exec.Command("make", "--no-print-directory", "show")
 	cmd.Dir = dir
@@ -154,6 +163,10 @@ show:
 	want := `1.2.3
 v1.0.0
 build/tree
+-v1
+build/bin/v1
+build/pr-v1
+build/dist-v1
 core
 jobs/job
 -skip
@@ -210,6 +223,8 @@ func TestKubernetesVersion(t *testing.T) {
 		f := newFixture(t)
 		f.put(f.base, "go.mod", upstreamFiles["go.mod"]+"\nrequire k8s.io/api v0.3.0\n")
 		f.refused([]string{"example.org/upstream's go.mod has k8s.io/api v0.3.0", "kubernetes.version in bases/v1/base.yaml"}, "verify")
+		f.replaceInProject("bases/v1/base.yaml", "{version: 1.2.3}", "{version: 1.2.3, others: {k8s.io/api: v0.3.0}}")
+		f.must("verify")
 	})
 }
 

@@ -39,10 +39,37 @@ type rewriter struct {
 	imports  map[string]string      // import path -> the one instead; the local name stays
 	symbols  map[symbol]destination // what is in another package, or has another name
 	literals map[string]string      // string literal as a whole -> the one instead
+
+	used map[string]bool // which of these were needed, as unused names them
+}
+
+func (w *rewriter) use(what string) {
+	if w.used == nil {
+		w.used = map[string]bool{}
+	}
+	w.used[what] = true
+}
+
+// unused returns what no file needed that was rewritten.
+func (w *rewriter) unused() []string {
+	var all []string
+	for from := range w.imports {
+		all = append(all, "imports: "+from)
+	}
+	for from := range w.symbols {
+		all = append(all, "symbols: "+from.String())
+	}
+	for from := range w.literals {
+		all = append(all, "literals: "+from)
+	}
+	slices.Sort(all)
+	return slices.DeleteFunc(all, func(what string) bool { return w.used[what] })
 }
 
 // symbol is a name that a package declares.
 type symbol struct{ pkg, name string }
+
+func (s symbol) String() string { return s.pkg + "." + s.name }
 
 // destination is where a symbol is found.
 type destination struct {
@@ -237,7 +264,7 @@ func (r *rewriting) moveSymbols() {
 	}
 	for moved, to := range r.symbols {
 		if r.file.Scope.Lookup(moved.name) != nil && moved.pkg == r.from && to.symbol != (symbol{r.to, moved.name}) {
-			r.complain("it declares %s, which is said to be %s.%s", moved.name, to.pkg, to.name)
+			r.complain("it declares %s, which is said to be %s", moved.name, to)
 		}
 		if i := byName["."]; i != nil && i.path == moved.pkg && to.symbol != moved {
 			r.complain("line %d imports %s with a dot, so it cannot be told what it uses of it (%s is elsewhere): give the import a name", r.line(i.spec.Pos()), i.path, moved.name)
@@ -257,7 +284,9 @@ func (r *rewriting) moveSymbols() {
 			qualified[pkg] = true
 			i := byName[pkg.Name]
 			to, ok := r.symbols[symbol{i.path, n.Sel.Name}]
-			if !ok {
+			if ok {
+				r.use("symbols: " + symbol{i.path, n.Sel.Name}.String())
+			} else {
 				to.symbol = symbol{i.to, n.Sel.Name}
 			}
 			if to.symbol == (symbol{i.to, n.Sel.Name}) && i.to != r.to {
@@ -277,7 +306,11 @@ func (r *rewriting) moveSymbols() {
 			}
 		case *ast.Ident:
 			to, ok := r.symbols[symbol{r.from, n.Name}]
-			if !ok || r.from == "" || !r.free[n] || qualified[n] || to.symbol == (symbol{r.to, n.Name}) {
+			if !ok || r.from == "" || !r.free[n] || qualified[n] {
+				return true
+			}
+			r.use("symbols: " + symbol{r.from, n.Name}.String())
+			if to.symbol == (symbol{r.to, n.Name}) {
 				return true
 			}
 			text := to.name
@@ -325,13 +358,15 @@ func (r *rewriting) changeLiterals() {
 			}
 			value, err := strconv.Unquote(n.Value)
 			to, ok := r.literals[value]
-			switch {
-			case err != nil || !ok:
-			case n.Value[0] == '`':
-				r.replace(n.Pos(), n.End(), "`"+to+"`")
-			default:
-				r.replace(n.Pos(), n.End(), strconv.Quote(to))
+			if err != nil || !ok {
+				return true
 			}
+			r.use("literals: " + value)
+			quoted := strconv.Quote(to)
+			if n.Value[0] == '`' {
+				quoted = "`" + to + "`"
+			}
+			r.replace(n.Pos(), n.End(), quoted)
 		}
 		return true
 	})

@@ -35,7 +35,11 @@ func (r *rewriting) readImports() {
 			r.complain("line %d: %v", r.line(spec.Pos()), err)
 			continue
 		}
-		i := &imported{spec: spec, name: path.Base(from), path: from, to: cmp.Or(r.rewriter.imports[from], from)}
+		i := &imported{spec: spec, name: path.Base(from), path: from, to: from}
+		if to, ok := r.rewriter.imports[from]; ok {
+			i.to = to
+			r.use("imports: " + from)
+		}
 		if spec.Name != nil {
 			i.name = spec.Name.Name
 		}

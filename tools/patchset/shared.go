@@ -106,10 +106,10 @@ func (s *shared) check(module string) (problems []string) {
 		for name, becomes := range names {
 			from, to := symbol{moved.From, name}, symbol{moved.To, becomes}
 			if _, ok := forth.symbols[from]; ok {
-				complain("symbols: %s.%s is named twice", from.pkg, from.name)
+				complain("symbols: %s is named twice", from)
 			}
 			if _, ok := back.symbols[to]; ok {
-				complain("symbols: two become %s.%s, which cannot be undone", to.pkg, to.name)
+				complain("symbols: two become %s, which cannot be undone", to)
 			}
 			forth.symbols[from], back.symbols[to] = destination{to, moved.As}, destination{from, moved.Was}
 		}
@@ -324,6 +324,17 @@ func (l *loader) checkShared() {
 			l.complain("%s says where %s lies, which is no shared file: take it out of shared.files", l.project.base.file, file)
 		}
 	}
+}
+
+// verifyShared looks for rewriting that no file needs.
+func (p project) verifyShared(set patchSet) error {
+	if p.base.Shared == nil || len(set.patches) == 0 {
+		return nil
+	}
+	if unused := p.base.Shared.forth.unused(); len(unused) > 0 {
+		return fmt.Errorf("no shared file needs these parts of \"shared\" in %s: take them out\n  %s", p.base.file, firstOf(unused))
+	}
+	return nil
 }
 
 // sharedFiles returns the names of the files that the base shares with another

@@ -314,6 +314,13 @@ func TestVerifyFindsInTwoBases(t *testing.T) {
 			spoil: func(f *fixture) { f.put(f.project, "bases/v2/overlay/pkg/b/x.go", "package b\n") },
 			want:  []string{"bases/v2/overlay/pkg/b/x.go is claimed by no patch"},
 		},
+		"rewriting that nothing needs": {
+			spoil: func(f *fixture) {
+				f.replaceInProject(file, "names: [Move]", "names: [Move, Copy]")
+				f.replaceInProject(file, "  imports: {", "  literals: {none: other}\n  imports: {fmt: other, ")
+			},
+			want: []string{"no shared file needs", "bases/v2/base.yaml", "\n  imports: fmt\n  literals: none\n  symbols: example.org/upstream/pkg/a.Copy"},
+		},
 		"a file that is neither": {
 			spoil: func(f *fixture) {
 				f.replaceInProject(claims, "Overlay: pkg/c/there.go\n", "Overlay: pkg/b/here.go\nOverlay: pkg/c/there.go\n")

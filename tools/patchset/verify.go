@@ -97,6 +97,9 @@ func (p project) verify() error {
 	if err := errors.Join(p.verifyKubernetes(src), err); err != nil {
 		return err
 	}
+	if err := p.verifyShared(set); err != nil {
+		return err
+	}
 	r, commits, err := p.scratch(src, set)
 	if err != nil {
 		return err
