@@ -23,6 +23,10 @@ verify: need-tools ## Prove that patches, overlay and generated code agree: appl
 verify-commits: need-tools ## Prove that each commit compiles and passes the unit tests of what it touches (long; QUICK=1: only check the types).
 	@$(PATCHSET) verify-commits $(if $(QUICK),--quick)
 
+.PHONY: port
+port: need-tools ## Begin the port of a base's patches to a new one, and say what is left (BASE=new FROM=v0.19).
+	@$(PATCHSET) port $(if $(FROM),--from $(FROM))
+
 .PHONY: pr
 pr: need-tools ## Write build/pr/*.patch (build/pr-v0.19 for that base), a "git am" series for upstream's tag (AUTHOR="Name <mail>").
 	@$(PATCHSET) pr $(if $(AUTHOR),--author "$(AUTHOR)")

@@ -89,6 +89,20 @@ func newCommand() *cobra.Command {
 		Flags().BoolVar(&quick, "quick", false, "only check the types of all packages, tests included")
 	verb("generate", "Make the generated code anew in the tree", func() error { return p.generate() })
 
+	var version string
+	newBase := &cobra.Command{
+		Use:   "new-base NAME",
+		Short: "Write the files of a new base, like that of --base",
+		Args:  cobra.ExactArgs(1),
+		RunE:  func(_ *cobra.Command, args []string) error { return p.newBase(args[0], version) },
+	}
+	newBase.Flags().StringVar(&version, "version", "", "version of the base's module, such as v1.2.3")
+	_ = newBase.MarkFlagRequired("version") // there is such a flag
+	root.AddCommand(newBase)
+	var from string
+	verb("port", "Begin the port of another base's patches to a new one, and say what is left to do", func() error { return p.port(from) }).
+		Flags().StringVar(&from, "from", "", "base with the patches (default: the one that shares its overlay)")
+
 	verb("dep-crds", "Copy the CRDs of other projects, which upstream's suites read, to the tree", func() error { return p.copyDependencyCRDs() })
 
 	var outDir, author string

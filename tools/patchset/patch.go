@@ -216,13 +216,17 @@ type fileDiff struct {
 	path    string
 	creates bool
 	hunks   []string // the "@@ ... @@" lines
+	header  string   // the lines before them
+	texts   []string // the hunks with all their lines
 }
 
 // files returns the parts of the patch, file by file.
 func (p patch) files() []fileDiff {
 	var files []fileDiff
 	left := 0 // lines of the current hunk still to come, so that no content is taken for a header
-	for line := range strings.SplitSeq(string(p.diff), "\n") {
+	for line := range strings.Lines(string(p.diff)) {
+		text := line
+		line = strings.TrimSuffix(line, "\n")
 		var old, added int
 		switch {
 		case left > 0:
@@ -243,6 +247,16 @@ func (p patch) files() []fileDiff {
 			old, added = hunkLengths(line)
 			left = old + added
 			files[len(files)-1].hunks = append(files[len(files)-1].hunks, line)
+			files[len(files)-1].texts = append(files[len(files)-1].texts, "")
+		}
+		if len(files) == 0 {
+			continue
+		}
+		last := &files[len(files)-1]
+		if n := len(last.texts); n > 0 {
+			last.texts[n-1] += text
+		} else {
+			last.header += text
 		}
 	}
 	return files

@@ -380,6 +380,9 @@ func (l *loader) add(one patch) {
 
 // has tells whether a file is part of the base.
 func (s source) has(name string) bool {
+	if s.dir == "" { // nothing is known of it
+		return false
+	}
 	_, err := os.Lstat(filepath.Join(s.dir, filepath.FromSlash(name)))
 	return err == nil
 }

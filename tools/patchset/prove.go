@@ -117,10 +117,19 @@ func (p project) buildAndTest(dir string, one patch) error {
 	return nil
 }
 
-// checkTypes checks the types of all packages in dir, tests included. It reads
-// other modules without the bodies of their functions, and compiles nothing: so
-// it takes seconds, where compiling what depends on an API takes minutes.
+// checkTypes checks the types of all packages in dir, tests included.
 func checkTypes(dir string) error {
+	wrong, err := typeErrors(dir, "./...")
+	if err == nil && len(wrong) > 0 {
+		err = fmt.Errorf("the types are not right:\n  %s", firstOf(wrong))
+	}
+	return err
+}
+
+// typeErrors checks the types of packages in dir, tests included. It reads other
+// modules without the bodies of their functions, and compiles nothing: so
+// it takes seconds, where compiling what depends on an API takes minutes.
+func typeErrors(dir string, patterns ...string) ([]string, error) {
 	if resolved, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = resolved
 	}
@@ -142,9 +151,9 @@ func checkTypes(dir string) error {
 			return file, err
 		},
 	}
-	roots, err := packages.Load(config, "./...")
+	roots, err := packages.Load(config, patterns...)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var wrong []string
 	for _, pkg := range roots {
@@ -157,10 +166,7 @@ func checkTypes(dir string) error {
 			}
 		}
 	}
-	if len(wrong) > 0 {
-		return fmt.Errorf("the types are not right:\n  %s", firstOf(wrong))
-	}
-	return nil
+	return wrong, nil
 }
 
 // size is how much a commit changes: lines added and removed, by what they are.

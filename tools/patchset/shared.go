@@ -300,16 +300,20 @@ func (l *loader) checkShared() {
 	if s == nil || len(l.set.patches) == 0 { // a base of which nothing is written yet
 		return
 	}
+	var forgotten []string
 	for _, name := range l.shared {
 		to := s.inTree(name).path
 		left := slices.IndexFunc(s.Without, func(w without) bool { return matches(w.File, name) })
 		switch {
 		case left < 0 && l.claims[to] == "":
-			l.complain("%s is in the overlay that base %s shares, and no patch of this base claims %s: name that in an %q trailer, or leave the file out, with the reason, in shared.without of %s",
-				name, s.Base, to, trailerOverlay+":", l.project.base.file)
+			forgotten = append(forgotten, to)
 		case left >= 0 && l.claims[to] != "":
 			l.complain("%s leaves out %s, and %s claims it: take it out of shared.without", l.project.base.file, name, l.claims[to])
 		}
+	}
+	if len(forgotten) > 0 {
+		l.complain("base %s shares its overlay, and no patch of this base claims\n  %s\nName them in %q trailers, or leave them out, with the reason, in shared.without of %s",
+			s.Base, firstOf(forgotten), trailerOverlay+":", l.project.base.file)
 	}
 	any := func(file string) bool {
 		return slices.ContainsFunc(l.shared, func(name string) bool { return matches(file, name) })

@@ -288,7 +288,7 @@ func TestVerifyFindsInTwoBases(t *testing.T) {
 	}{
 		"a shared file that is forgotten": {
 			spoil: func(f *fixture) { f.replaceInProject(claims, "Overlay: pkg/c/there.go\n", "") },
-			want:  []string{"pkg/b/here.go is in the overlay that base v1 shares, and no patch of this base claims pkg/c/there.go", "shared.without of bases/v2/base.yaml"},
+			want:  []string{"base v1 shares its overlay, and no patch of this base claims\n  pkg/c/there.go\n", "shared.without of bases/v2/base.yaml"},
 		},
 		"a shared file that is left out and claimed": {
 			spoil: func(f *fixture) {
