@@ -64,12 +64,15 @@ type retryFixture struct {
 	start      time.Time
 	writes     int
 	failWrite  error
+
+	queueInadmissible func(context.Context, kueue.ClusterQueueReference)
 }
 
 func newRetryFixture(t *testing.T, wl *kueue.Workload, start time.Time) *retryFixture {
 	ctx, _ := utiltesting.ContextWithLog(t)
 	f := &retryFixture{T: t, ctx: ctx, key: client.ObjectKeyFromObject(wl), start: start, clock: testingclock.NewFakeClock(start)}
-	cq := utiltestingapi.MakeClusterQueue("cq").AdmissionChecks("a", "b").Active(metav1.ConditionTrue).Obj()
+	cq := utiltestingapi.MakeClusterQueue("cq").AdmissionChecks("a", "b").Active(metav1.ConditionTrue).
+		ResourceGroup(*utiltestingapi.MakeFlavorQuotas("flavor").Resource(corev1.ResourceCPU, "10").Obj()).Obj()
 	lq := utiltestingapi.MakeLocalQueue("lq", wl.Namespace).ClusterQueue("cq").Obj()
 	f.client = utiltesting.NewClientBuilder().WithObjects(wl, cq, lq, utiltesting.MakeNamespace(wl.Namespace)).WithStatusSubresource(wl).
 		WithInterceptorFuncs(interceptor.Funcs{
@@ -83,7 +86,7 @@ func newRetryFixture(t *testing.T, wl *kueue.Workload, start time.Time) *retryFi
 			},
 		}).Build()
 	cache := schdcache.New(f.client)
-	f.queues = qcache.NewManager(f.client, cache)
+	f.queues, f.queueInadmissible = newTestQueues(f.client, cache)
 	if err := f.queues.AddClusterQueue(ctx, cq); err != nil {
 		t.Fatalf("Adding the ClusterQueue: %v", err)
 	}
@@ -237,7 +240,7 @@ func TestReconcileDelayedRetry(t *testing.T) {
 			f.expectRequeueAt(wl, 119*time.Second)
 			for _, after := range []time.Duration{60 * time.Second, 119*time.Second - 1} {
 				f.reconcileAt(after, 0, 119*time.Second-after)
-				f.queues.QueueInadmissibleWorkloads(f.ctx, sets.New[kueue.ClusterQueueReference]("cq"))
+				f.queueInadmissible(f.ctx, "cq")
 				f.expectQueued(0, 1)
 			}
 
@@ -366,26 +369,21 @@ func TestReconcileDelayedRetry(t *testing.T) {
 		f.release()
 		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, false)
 		f.retry("b", 600)
-		f.reconcileAt(60*time.Second-1, 0, 1)
+		end := f.endOfLeftWait(60*time.Second, 600*time.Second)
+		f.reconcileAt(end-1, 0, 1)
 		f.expectQueued(0, 1)
-		wl := f.reconcileAt(60*time.Second, 1, 0)
+		wl := f.reconcileAt(end, 1, 0)
 		f.expectQueued(1, 0)
 		if workload.HasRetryChecks(wl) || wl.Status.RequeueState != nil {
 			t.Errorf("Unexpected status after the delay: %v", wl.Status)
 		}
 	})
 
-	t.Run("with the gate off a Retry is evicted and requeued as ever", func(t *testing.T) {
+	t.Run("with the gate off a Retry is as ever", func(t *testing.T) {
 		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, false)
 		f := newRetryFixture(t, retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).AdmissionChecks(pending, ready).Obj(), start)
 		f.retry("a", 60)
-		wl := f.reconcileAt(0, 1, 0)
-		if wl.Status.RequeueState != nil || workload.HasRetryChecks(wl) || !workload.IsEvicted(wl) {
-			t.Errorf("Unexpected status after the Retry: %v", wl.Status)
-		}
-		f.release()
-		f.reconcileAt(0, 1, 0)
-		f.expectQueued(1, 0)
+		f.expectRetryWithGateOff()
 	})
 }
 
@@ -443,12 +441,13 @@ func TestDelayedRetryMetrics(t *testing.T) {
 			expect(f, reported{})
 
 			f.retry("a", 60)
-			f.reconcileAt(0, 1, 0)
-			f.release()
 			if !gate {
+				f.expectRetryWithGateOff()
 				expect(f, reported{})
 				return
 			}
+			f.reconcileAt(0, 1, 0)
+			f.release()
 			delays := map[kueue.AdmissionCheckReference]seconds{"a": {1, 60}}
 			waits := metrics.RetryWaits{Workloads: 1, EarliestDeadline: start.Add(60 * time.Second)}
 			expect(f, reported{Delays: delays, Waits: waits})
@@ -485,7 +484,9 @@ func TestWithReleasedChecks(t *testing.T) {
 		*utiltestingapi.MakeAdmissionCheckStrategyRule("a", "flavor").Obj(),
 		*utiltestingapi.MakeAdmissionCheckStrategyRule("b").Obj()).Obj()
 	wl := retryWorkload(time.Now()).AdmissionChecks(kueue.AdmissionCheckState{Name: "a"}, kueue.AdmissionCheckState{Name: "gone"})
-	evicted := wl.Clone().Evicted()
+	evicted := wl.Clone().Condition(metav1.Condition{
+		Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: "ByTest", LastTransitionTime: metav1.NewTime(time.Now()),
+	})
 	cases := map[string]struct {
 		gate     bool
 		workload *kueue.Workload

@@ -56,7 +56,7 @@ func testCheckState(name kueue.AdmissionCheckReference, state kueue.CheckState, 
 
 func TestPlanAttempts(t *testing.T) {
 	reserved := utiltestingapi.MakeWorkload("wl", TestNamespace).
-		ReserveQuota(utiltestingapi.MakeAdmission("q1").Obj())
+		ReserveQuotaAt(utiltestingapi.MakeAdmission("q1").Obj(), time.Now())
 	released := utiltestingapi.MakeWorkload("wl", TestNamespace)
 	pending := func(retryCount *int32) kueue.AdmissionCheckState {
 		return testCheckState("check1", kueue.CheckStatePending, retryCount)
@@ -492,6 +492,7 @@ func TestPlanAttempts(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+			keepRequests(t)
 			kept := make(map[kueue.AdmissionCheckReference]*autoscaling.ProvisioningRequest)
 			if !tc.deleted && len(tc.requests) > 0 {
 				kept["check1"] = &tc.requests[len(tc.requests)-1]

@@ -224,7 +224,7 @@ func TestReconcileDelayedRetry(t *testing.T) {
 		PodSets(utiltestingapi.MakePodSetAssignment(kueue.DefaultPodSetName).Assignment(corev1.ResourceCPU, "flavor", "1").Obj()).
 		Obj()
 	base := utiltestingapi.MakeWorkload("wl", TestNamespace).UID("wl").Request(corev1.ResourceCPU, "1")
-	reserved := base.Clone().ReserveQuota(admission)
+	reserved := base.Clone().ReserveQuotaAt(admission, now)
 	evicted := base.Clone().Condition(metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByAdmissionCheck})
 	config := utiltestingapi.MakeProvisioningRequestConfig("config1").ProvisioningClass("class1").RetryStrategy(&kueue.ProvisioningRequestRetryStrategy{
 		BackoffLimitCount:  ptr.To[int32](2),
@@ -639,7 +639,7 @@ func TestReconcileDelayedRetry(t *testing.T) {
 			workload:     reserved.Clone().Finished().AdmissionChecks(check("check1", kueue.CheckStatePending, nil)).Obj(),
 			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 2, autoscaling.Failed)},
 			wantChecks:   []kueue.AdmissionCheckState{check("check1", kueue.CheckStatePending, nil)},
-			wantRequests: []string{"wl-check1-2"},
+			wantRequests: keptWhenFinished("wl-check1-2"),
 		},
 	}
 	for name, tc := range cases {
@@ -649,6 +649,7 @@ func TestReconcileDelayedRetry(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, WorkloadRequestUseMergePatch=%v, stopped after %d writes", name, useMergePatch, stopAfter), func(t *testing.T) {
 					features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
 					features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, useMergePatch)
+					keepRequests(t)
 					ctx, _ := utiltesting.ContextWithLog(t)
 					builder, ctx := getClientBuilder(ctx)
 					writes, stopped := 0, false
@@ -669,8 +670,8 @@ func TestReconcileDelayedRetry(t *testing.T) {
 						WithLists(
 							&autoscaling.ProvisioningRequestList{Items: tc.requests},
 							&kueue.AdmissionCheckList{Items: []kueue.AdmissionCheck{
-								*utiltestingapi.MakeAdmissionCheck("check1").ControllerName(kueue.ProvisioningRequestControllerName).Parameters(kueue.GroupVersion.Group, ConfigKind, "config1").Obj(),
-								*utiltestingapi.MakeAdmissionCheck("check2").ControllerName(kueue.ProvisioningRequestControllerName).Parameters(kueue.GroupVersion.Group, ConfigKind, "config2").Obj(),
+								*utiltestingapi.MakeAdmissionCheck("check1").ControllerName(kueue.ProvisioningRequestControllerName).Parameters(kueue.SchemeGroupVersion.Group, ConfigKind, "config1").Obj(),
+								*utiltestingapi.MakeAdmissionCheck("check2").ControllerName(kueue.ProvisioningRequestControllerName).Parameters(kueue.SchemeGroupVersion.Group, ConfigKind, "config2").Obj(),
 								*utiltestingapi.MakeAdmissionCheck("foreign").ControllerName("foreign").Obj(),
 							}},
 							&kueue.ResourceFlavorList{Items: []kueue.ResourceFlavor{*utiltestingapi.MakeResourceFlavor("flavor").Obj()}},
@@ -696,7 +697,7 @@ func TestReconcileDelayedRetry(t *testing.T) {
 						builder = builder.WithObjects(tc.clusterQueue)
 					}
 					k8sClient := builder.Build()
-					controller, err := NewController(k8sClient, &utiltesting.EventRecorder{})
+					controller, err := newTestController(k8sClient)
 					if err != nil {
 						t.Fatalf("Setting up the controller: %v", err)
 					}
@@ -750,7 +751,7 @@ func TestReconcileDelayedRetry(t *testing.T) {
 // A state that was written since the workload was read must not be undone.
 func TestReconcileDelayedRetryConflict(t *testing.T) {
 	wl := utiltestingapi.MakeWorkload("wl", TestNamespace).
-		ReserveQuota(utiltestingapi.MakeAdmission("q1").Obj()).
+		ReserveQuotaAt(utiltestingapi.MakeAdmission("q1").Obj(), time.Now()).
 		AdmissionChecks(testCheckState("check1", kueue.CheckStatePending, nil), testCheckState("foreign", kueue.CheckStatePending, nil)).
 		Obj()
 	cases := map[string]struct {
@@ -770,7 +771,7 @@ func TestReconcileDelayedRetryConflict(t *testing.T) {
 				WithLists(
 					&autoscaling.ProvisioningRequestList{Items: []autoscaling.ProvisioningRequest{tc.request}},
 					&kueue.AdmissionCheckList{Items: []kueue.AdmissionCheck{
-						*utiltestingapi.MakeAdmissionCheck("check1").ControllerName(kueue.ProvisioningRequestControllerName).Parameters(kueue.GroupVersion.Group, ConfigKind, "config1").Obj(),
+						*utiltestingapi.MakeAdmissionCheck("check1").ControllerName(kueue.ProvisioningRequestControllerName).Parameters(kueue.SchemeGroupVersion.Group, ConfigKind, "config1").Obj(),
 						*utiltestingapi.MakeAdmissionCheck("foreign").ControllerName("foreign").Obj(),
 					}},
 					&kueue.ProvisioningRequestConfigList{Items: []kueue.ProvisioningRequestConfig{
@@ -798,7 +799,7 @@ func TestReconcileDelayedRetryConflict(t *testing.T) {
 					},
 				}).
 				Build()
-			controller, err := NewController(k8sClient, &utiltesting.EventRecorder{})
+			controller, err := newTestController(k8sClient)
 			if err != nil {
 				t.Fatalf("Setting up the controller: %v", err)
 			}

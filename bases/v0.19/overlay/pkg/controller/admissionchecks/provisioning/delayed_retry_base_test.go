@@ -1,0 +1,42 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package provisioning
+
+import (
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"sigs.k8s.io/kueue/pkg/features"
+	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
+)
+
+func newTestController(c client.Client) (*Controller, error) {
+	return NewController(c, &utiltesting.EventRecorder{}, nil)
+}
+
+// keepRequests has the requests of a workload that is evicted stay. That they go is
+// tested apart.
+func keepRequests(t testing.TB) {
+	features.SetFeatureGateDuringTest(t, features.CleanupProvisioningRequestsOnEviction, false)
+}
+
+// keptWhenFinished returns the requests, of those given, that a finished workload keeps.
+// They are deleted.
+func keptWhenFinished(_ ...string) []string {
+	return nil
+}
