@@ -34,7 +34,7 @@ import (
 type RetryState string
 
 const (
-	// RetryStateInactive: deactivated, or about to be.
+	// RetryStateInactive: deactivated, or about to be, or on hold.
 	RetryStateInactive RetryState = "Inactive"
 	// RetryStateReserved: it holds quota, and is to keep it.
 	RetryStateReserved RetryState = "Reserved"
@@ -56,7 +56,7 @@ const (
 func StateOf(wl *kueue.Workload) RetryState {
 	requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
 	switch keptOut := isKeptOut(wl); {
-	case !IsActive(wl) || apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget):
+	case !IsActive(wl) || apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget), isOnHold(wl):
 		return RetryStateInactive
 	case HasQuotaReservation(wl) && IsEvicted(wl):
 		return RetryStateStopping
@@ -88,7 +88,7 @@ func stateOfLeftWaiting(wl *kueue.Workload) RetryState {
 		return RetryStateInactive
 	case requeueAt(wl).IsZero(), !HasRetryChecks(wl) && !tellsOfWait(wl) && (!inQueue || wl.Status.RequeueState.Count != nil):
 		return RetryStateQueued
-	case HasQuotaReservation(wl), apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget):
+	case HasQuotaReservation(wl), isOnHold(wl), apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget):
 		return RetryStateQueued
 	default:
 		return RetryStateWaiting

@@ -16,6 +16,16 @@ limitations under the License.
 
 package workload
 
+import (
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+)
+
 // endsBackoffsInQueue is true if Kueue itself removes a requeueAt that is over from
 // a workload that was not kept out of the queue.
 const endsBackoffsInQueue = false
+
+// isOnHold returns true if the workload has no quota because its job does not want
+// any now. It is queued when the job takes it off hold.
+func isOnHold(*kueue.Workload) bool {
+	return false
+}

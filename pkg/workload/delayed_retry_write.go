@@ -142,7 +142,9 @@ func (p RetryPlan) Forget(wl *kueue.Workload, now time.Time) {
 	if !HasQuotaReservation(wl) {
 		evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
 		SetRequeuedCondition(wl, evicted.Reason, evicted.Message, false)
-		UnsetQuotaReservationWithCondition(wl, pendingReason(), evicted.Message, now)
+		if !isOnHold(wl) {
+			UnsetQuotaReservationWithCondition(wl, pendingReason(), evicted.Message, now)
+		}
 	}
 	for i := range wl.Status.AdmissionChecks {
 		check := &wl.Status.AdmissionChecks[i]

@@ -82,8 +82,9 @@ func checksOfFlavors(ctx context.Context, wl *kueue.Workload, cq *kueue.ClusterQ
 	return workload.AdmissionChecksForWorkload(ctrl.LoggerFrom(ctx), wl, cq)
 }
 
-// isBackoffOver returns true if a requeueAt means nothing any more: the workload
-// has its quota. With the gate off it may have been left so, to be evicted later.
+// isBackoffOver returns true if a requeueAt is not to be waited for: the workload
+// has its quota, or wants none now. With the gate off it may have been left so, to
+// be evicted later.
 func isBackoffOver(wl *kueue.Workload) bool {
-	return features.Enabled(features.ACRequeueAfter) && workload.HasQuotaReservation(wl) && !workloadevict.IsEvicted(wl)
+	return features.Enabled(features.ACRequeueAfter) && (workload.HasQuotaReservation(wl) || workload.IsOnHold(wl))
 }

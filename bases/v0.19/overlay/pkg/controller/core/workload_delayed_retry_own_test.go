@@ -1,0 +1,284 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package core
+
+import (
+	"testing"
+	"time"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+	"sigs.k8s.io/kueue/pkg/features"
+	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta2"
+	"sigs.k8s.io/kueue/pkg/workload"
+	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
+)
+
+func (f *retryFixture) expectReason(wl *kueue.Workload, conditionType, want string) {
+	f.Helper()
+	if cond := apimeta.FindStatusCondition(wl.Status.Conditions, conditionType); cond == nil || cond.Reason != want {
+		f.Errorf("Unexpected condition %s: %v, want the reason %s", conditionType, cond, want)
+	}
+}
+
+// newActiveRetryFixture is newRetryFixture with a ClusterQueue that the cache has as
+// active. The reasons of what is pending depend on it.
+func newActiveRetryFixture(t *testing.T, wl *kueue.Workload, start time.Time) *retryFixture {
+	f := newRetryFixture(t, wl, start)
+	log := ctrl.LoggerFrom(f.ctx)
+	cq := &kueue.ClusterQueue{}
+	if err := f.client.Get(f.ctx, client.ObjectKey{Name: "cq"}, cq); err != nil {
+		t.Fatalf("Getting the ClusterQueue: %v", err)
+	}
+	cache := f.reconciler.cache
+	cache.AddOrUpdateResourceFlavor(log, utiltestingapi.MakeResourceFlavor("flavor").Obj())
+	for _, name := range []string{"a", "b"} {
+		cache.AddOrUpdateAdmissionCheck(log, utiltestingapi.MakeAdmissionCheck(name).ControllerName("test").Active(metav1.ConditionTrue).Obj())
+	}
+	if err := cache.AddClusterQueue(f.ctx, cq); err != nil {
+		t.Fatalf("Adding the ClusterQueue: %v", err)
+	}
+	return f
+}
+
+func TestDelayedRetryWithUnadmittedWorkloadsObservability(t *testing.T) {
+	start := time.Now().Truncate(time.Second)
+	for _, explicit := range []bool{false, true} {
+		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+		features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, true)
+		features.SetFeatureGateDuringTest(t, features.UnadmittedWorkloadsObservability, true)
+		features.SetFeatureGateDuringTest(t, features.UnadmittedWorkloadsExplicitStatus, explicit)
+		f := newActiveRetryFixture(t, retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).AdmissionChecks(
+			kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStatePending, LastTransitionTime: metav1.NewTime(start)},
+			kueue.AdmissionCheckState{Name: "b", State: kueue.CheckStateReady, LastTransitionTime: metav1.NewTime(start)},
+		).Obj(), start)
+		f.retry("a", 60)
+		wl := f.reconcileAt(0, 1, 0)
+		f.expectReason(wl, kueue.WorkloadQuotaReserved, kueue.WorkloadWaitingForRetry)
+		f.expectReason(wl, kueue.WorkloadAdmitted, kueue.WorkloadAdmittedReasonNoReservation)
+		for _, after := range []time.Duration{0, time.Second, 59 * time.Second} {
+			wl = f.reconcileAt(after, 0, 60*time.Second-after)
+			f.expectReason(wl, kueue.WorkloadQuotaReserved, kueue.WorkloadWaitingForRetry)
+			f.expectQueued(0, 1)
+		}
+		wl = f.reconcileAt(60*time.Second, 1, 0)
+		f.expectReason(wl, kueue.WorkloadQuotaReserved, kueue.WorkloadQuotaReservedReasonPendingEvaluation)
+		f.expectQueued(1, 0)
+	}
+}
+
+// What a job on hold gave back is not to be queued for the retry of a check.
+func TestDelayedRetryOnHold(t *testing.T) {
+	start := time.Now().Truncate(time.Second)
+	pending := kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStatePending, LastTransitionTime: metav1.NewTime(start)}
+	ready := kueue.AdmissionCheckState{Name: "b", State: kueue.CheckStateReady, LastTransitionTime: metav1.NewTime(start)}
+	hold := func(f *retryFixture) {
+		f.change(func(wl *kueue.Workload) {
+			workload.UnsetQuotaReservationWithCondition(wl, kueue.WorkloadOnHold, "Job is on hold", f.clock.Now())
+		})
+	}
+	endHold := func(f *retryFixture) {
+		f.change(func(wl *kueue.Workload) {
+			workload.UnsetQuotaReservationWithCondition(wl, "Pending", "Workload no longer on hold", f.clock.Now())
+		})
+	}
+	setUp := func(t *testing.T, gate bool) *retryFixture {
+		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, gate)
+		features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, true)
+		return newActiveRetryFixture(t, retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).AdmittedAt(true, start).AdmissionChecks(pending, ready).Obj(), start)
+	}
+
+	t.Run("a check asks for a retry on hold", func(t *testing.T) {
+		f := setUp(t, true)
+		hold(f)
+		f.retry("a", 60)
+		for _, after := range []time.Duration{0, 60 * time.Second, 90 * time.Second} {
+			f.expectReason(f.reconcileAt(after, 0, 0), kueue.WorkloadQuotaReserved, kueue.WorkloadOnHold)
+			f.expectQueued(0, 0)
+		}
+		endHold(f)
+		f.expectQueued(0, 1)
+		f.expectRequeueAt(f.reconcileAt(90*time.Second, 1, 60*time.Second), 150*time.Second)
+		f.reconcileAt(150*time.Second, 1, 0)
+		f.expectQueued(1, 0)
+	})
+
+	t.Run("put on hold while the job is stopped for a retry", func(t *testing.T) {
+		f := setUp(t, true)
+		f.retry("a", 60)
+		f.expectRequeueAt(f.reconcileAt(0, 1, 0), 60*time.Second)
+		hold(f)
+		for _, after := range []time.Duration{0, 30 * time.Second, 90 * time.Second} {
+			wl := f.reconcileAt(after, 0, 0)
+			f.expectReason(wl, kueue.WorkloadQuotaReserved, kueue.WorkloadOnHold)
+			f.expectRequeueAt(wl, 60*time.Second)
+			f.expectQueued(0, 0)
+		}
+		endHold(f)
+		wl := f.reconcileAt(90*time.Second, 1, 0)
+		f.expectQueued(1, 0)
+		if got := ptr.Deref(wl.Status.AdmissionChecks[0].RetryCount, 0); got != 1 || workload.HasRetryChecks(wl) {
+			t.Errorf("Unexpected checks: %v", wl.Status.AdmissionChecks)
+		}
+	})
+
+	t.Run("deactivated on hold", func(t *testing.T) {
+		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+		f := newActiveRetryFixture(t, retryWorkload(start).Active(false).
+			AdmissionChecks(kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStateRetry, RetryCount: ptr.To[int32](1)}, ready).
+			Conditions(
+				metav1.Condition{Type: kueue.WorkloadQuotaReserved, Status: metav1.ConditionFalse, Reason: kueue.WorkloadOnHold},
+				metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: kueue.WorkloadDeactivated},
+			).Obj(), start)
+		wl := f.reconcileAt(0, 1, 0)
+		f.expectReason(wl, kueue.WorkloadQuotaReserved, kueue.WorkloadOnHold)
+		f.expectReason(wl, kueue.WorkloadRequeued, kueue.WorkloadDeactivated)
+		if workload.HasRetryChecks(wl) || wl.Status.AdmissionChecks[0].RetryCount != nil {
+			t.Errorf("Unexpected checks: %v", wl.Status.AdmissionChecks)
+		}
+	})
+
+	t.Run("with the gate off it is left alone", func(t *testing.T) {
+		f := setUp(t, false)
+		f.retry("a", 60)
+		f.expectRequeueAt(f.reconcileAt(0, 1, 0), 60*time.Second)
+		hold(f)
+		f.reconcileAt(0, 0, 60*time.Second)
+		f.reconcileAt(60*time.Second, 1, 0) // removes requeueAt
+		for range 2 {
+			f.expectReason(f.reconcileAt(60*time.Second, 0, 0), kueue.WorkloadQuotaReserved, kueue.WorkloadOnHold)
+			f.expectQueued(0, 0)
+		}
+	})
+}
+
+// What Kueue has done with the gate off does not strand a workload when it goes on,
+// and the other way round.
+func TestDelayedRetryLeftovers(t *testing.T) {
+	start := time.Now().Truncate(time.Second)
+	pending := kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStatePending, LastTransitionTime: metav1.NewTime(start)}
+	ready := kueue.AdmissionCheckState{Name: "b", State: kueue.CheckStateReady, LastTransitionTime: metav1.NewTime(start)}
+	reserved := retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).AdmissionChecks(pending, ready)
+	setUp := func(t *testing.T, wl *kueue.Workload, gate bool) *retryFixture {
+		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, gate)
+		features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, true)
+		return newActiveRetryFixture(t, wl, start)
+	}
+	expectCounts := func(f *retryFixture, wl *kueue.Workload, a, b int32) {
+		f.Helper()
+		for i, want := range []int32{a, b} {
+			check := wl.Status.AdmissionChecks[i]
+			// Kueue leaves the delays with the gate off.
+			stray := check.RequeueAfterSeconds != nil && features.Enabled(features.ACRequeueAfter)
+			if check.State != kueue.CheckStatePending || stray || ptr.Deref(check.RetryCount, 0) != want {
+				f.Errorf("Unexpected check: %v, want Pending, and the count %d", check, want)
+			}
+		}
+	}
+
+	t.Run("on while the quota is kept for the delay", func(t *testing.T) {
+		f := setUp(t, reserved.Clone().Obj(), false)
+		f.retry("a", 60)
+		f.expectRequeueAt(f.reconcileAt(0, 1, 0), 60*time.Second)
+		f.reconcileAt(10*time.Second, 0, 50*time.Second)
+
+		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+		wl := f.reconcileAt(10*time.Second, 1, 0)
+		f.expectRequeueAt(wl, 70*time.Second)
+		f.expectQueued(0, 1)
+		if workload.HasQuotaReservation(wl) || !workloadevict.IsEvicted(wl) {
+			t.Errorf("Unexpected status after the gate went on: %v", wl.Status)
+		}
+		f.reconcileAt(10*time.Second, 0, 60*time.Second)
+		expectCounts(f, f.reconcileAt(70*time.Second, 1, 0), 1, 0)
+		f.expectQueued(1, 0)
+	})
+
+	t.Run("on while the job is stopped after the delay, the retry counted", func(t *testing.T) {
+		f := setUp(t, reserved.Clone().AdmittedAt(true, start).Obj(), false)
+		f.retry("a", 60)
+		f.reconcileAt(0, 1, 0)
+		expectCounts(f, f.reconcileAt(60*time.Second, 1, 0), 1, 0)
+
+		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+		f.reconcileAt(61*time.Second, 1, 0) // removes the delay
+		f.reconcileAt(61*time.Second, 0, 0)
+		f.release()
+		wl := f.reconcileAt(62*time.Second, 1, 0)
+		expectCounts(f, wl, 1, 0)
+		f.expectQueued(1, 0)
+		if wl.Status.RequeueState != nil {
+			t.Errorf("Unexpected requeueState: %v", wl.Status.RequeueState)
+		}
+		f.reconcileAt(62*time.Second, 0, 0)
+	})
+
+	t.Run("on after the quota was released, the retry counted", func(t *testing.T) {
+		f := setUp(t, reserved.Clone().Obj(), false)
+		f.retry("a", 60)
+		f.reconcileAt(0, 1, 0)
+		f.reconcileAt(60*time.Second, 1, 0)
+		f.release()
+		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+		expectCounts(f, f.reconcileAt(60*time.Second, 1, 0), 1, 0)
+		f.expectQueued(1, 0)
+	})
+
+	for _, requeueAfterSeconds := range []int32{0, 60} {
+		t.Run("on while it is stuck in the queue", func(t *testing.T) {
+			f := setUp(t, retryWorkload(start).AdmissionChecks(pending, ready).Obj(), false)
+			f.retry("a", requeueAfterSeconds)
+			f.change(func(wl *kueue.Workload) { wl.Status.AdmissionChecks[0].RetryCount = ptr.To[int32](3) })
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+			if delay := time.Duration(requeueAfterSeconds) * time.Second; delay > 0 {
+				f.expectRequeueAt(f.reconcileAt(time.Second, 1, delay), delay+time.Second)
+				f.expectQueued(0, 1)
+			}
+			expectCounts(f, f.reconcileAt(61*time.Second, 1, 0), 4, 0)
+			f.expectQueued(1, 0)
+		})
+	}
+
+	t.Run("off while the job is stopped", func(t *testing.T) {
+		f := setUp(t, reserved.Clone().AdmittedAt(true, start).Obj(), true)
+		f.retry("a", 60)
+		f.expectRequeueAt(f.reconcileAt(0, 1, 0), 60*time.Second)
+		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, false)
+		f.reconcileAt(10*time.Second, 0, 50*time.Second)
+		f.release()
+		f.reconcileAt(20*time.Second, 0, 40*time.Second)
+		f.expectQueued(0, 1)
+		expectCounts(f, f.reconcileAt(60*time.Second, 1, 0), 1, 0)
+		f.expectQueued(1, 0)
+	})
+
+	t.Run("off while it is stuck in the queue", func(t *testing.T) {
+		f := setUp(t, retryWorkload(start).AdmissionChecks(pending, ready).Obj(), true)
+		f.retry("a", 60)
+		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, false)
+		f.expectRequeueAt(f.reconcileAt(0, 1, 0), 60*time.Second)
+		f.reconcileAt(59*time.Second, 0, time.Second)
+		f.expectQueued(0, 1)
+		expectCounts(f, f.reconcileAt(60*time.Second, 1, 0), 1, 0)
+		f.expectQueued(1, 0)
+	})
+}
