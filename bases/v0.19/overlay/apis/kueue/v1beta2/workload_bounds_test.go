@@ -69,6 +69,7 @@ func TestNumbersOfChecksFitTheTypes(t *testing.T) {
 				}
 				unbounded := schema.Properties[field]
 				unbounded.Maximum = nil
+				unbounded.Format = "" // the API server ignores int32
 				schema.Properties[field] = unbounded
 				if errs := validate.NewSchemaValidator(&schema, nil, "check", strfmt.Default).Validate(value).Errors; len(errs) > 0 {
 					t.Errorf("Version %s refuses %s without a maximum: %v", version.Name, poison, errs)

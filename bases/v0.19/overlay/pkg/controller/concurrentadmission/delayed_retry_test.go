@@ -1,0 +1,102 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package concurrentadmission
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testingclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+	"sigs.k8s.io/kueue/pkg/features"
+	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
+	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta2"
+)
+
+// A variant loses its quota when its parent has. A delay that one of its checks asks
+// for holds whatever it was evicted for.
+func TestReleasedVariantWaitsForRetry(t *testing.T) {
+	now := time.Date(2026, time.February, 6, 10, 0, 0, 0, time.UTC)
+	cases := map[string]struct {
+		gate         bool
+		requeueState *kueue.RequeueState
+		wantRequeued metav1.ConditionStatus
+		wantReason   string
+	}{
+		"a deadline is recorded": {
+			gate:         true,
+			requeueState: &kueue.RequeueState{RequeueAt: ptr.To(metav1.NewTime(now.Add(time.Minute)))},
+			wantRequeued: metav1.ConditionFalse,
+			wantReason:   kueue.WorkloadWaitingForRetry,
+		},
+		"none is": {
+			gate:         true,
+			wantRequeued: metav1.ConditionTrue,
+			wantReason:   kueue.WorkloadPending, //nolint:staticcheck // SA1019: what is written without UnadmittedWorkloadsObservability
+		},
+		"gate off": {
+			requeueState: &kueue.RequeueState{RequeueAt: ptr.To(metav1.NewTime(now.Add(time.Minute)))},
+			wantRequeued: metav1.ConditionTrue,
+			wantReason:   kueue.WorkloadPending, //nolint:staticcheck // SA1019: what is written without UnadmittedWorkloadsObservability
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ConcurrentAdmission, true)
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, tc.gate)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			variant := utiltestingapi.MakeWorkload("variant", metav1.NamespaceDefault).
+				ReserveQuotaAt(utiltestingapi.MakeAdmission("cq").Obj(), now.Add(-time.Minute)).
+				AdmissionChecks(kueue.AdmissionCheckState{Name: "check", State: kueue.CheckStateRetry, LastTransitionTime: metav1.NewTime(now),
+					RequeueAfterSeconds: ptr.To[int32](60)}).
+				Condition(metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByPreemption,
+					LastTransitionTime: metav1.NewTime(now)}).Obj()
+			variant.Status.RequeueState = tc.requeueState
+			parent := utiltestingapi.MakeWorkload("parent", metav1.NamespaceDefault).Obj()
+			cl := utiltesting.NewClientBuilder().WithObjects(variant, parent).WithStatusSubresource(&kueue.Workload{}).
+				WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: utiltesting.TreatSSAAsStrategicMerge}).Build()
+			if err := cl.Get(ctx, client.ObjectKeyFromObject(variant), variant); err != nil {
+				t.Fatalf("Getting the variant: %v", err)
+			}
+			r := &variantReconciler{client: cl, clock: testingclock.NewFakeClock(now), recorder: &utiltesting.EventRecorder{}}
+			if _, err := r.syncVariantEvictionStatus(ctx, parent, []kueue.Workload{*variant}); err != nil {
+				t.Fatalf("Unexpected error: %v", err)
+			}
+			got := &kueue.Workload{}
+			if err := cl.Get(ctx, client.ObjectKeyFromObject(variant), got); err != nil {
+				t.Fatalf("Getting the variant: %v", err)
+			}
+			if apimeta.IsStatusConditionTrue(got.Status.Conditions, kueue.WorkloadQuotaReserved) {
+				t.Error("The variant holds its quota")
+			}
+			if requeued := apimeta.FindStatusCondition(got.Status.Conditions, kueue.WorkloadRequeued); requeued.Status != tc.wantRequeued {
+				t.Errorf("Unexpected Requeued %s, want %s", requeued.Status, tc.wantRequeued)
+			}
+			reserved := apimeta.FindStatusCondition(got.Status.Conditions, kueue.WorkloadQuotaReserved)
+			if diff := cmp.Diff(tc.wantReason, reserved.Reason); diff != "" {
+				t.Errorf("Unexpected reason of QuotaReserved (-want,+got):\n%s", diff)
+			}
+		})
+	}
+}
