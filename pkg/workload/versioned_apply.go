@@ -65,13 +65,17 @@ func applyToVersion(ctx context.Context, c client.Client, seen *kueue.Workload, 
 }
 
 // canApplyTo returns true if latest is the workload that an apply was decided on
-// for, and the apply would undo nothing there but a note on why it has no quota.
+// for, and the apply would undo nothing there but a note on why it has no quota, or is
+// not admitted.
 func canApplyTo(seen, latest *kueue.Workload, clk clock.Clock) bool {
 	applied := func(wl *kueue.Workload) kueue.WorkloadStatus {
 		status := PrepareWorkloadPatch(wl, false, clk).Status
 		status.AdmissionChecks = wl.Status.AdmissionChecks
 		status.ResourceRequests = nil
 		apimeta.RemoveStatusCondition(&status.Conditions, kueue.WorkloadQuotaReserved)
+		if !apimeta.IsStatusConditionTrue(status.Conditions, kueue.WorkloadAdmitted) {
+			apimeta.RemoveStatusCondition(&status.Conditions, kueue.WorkloadAdmitted)
+		}
 		// What the scheduler assumed has fractions of seconds, which the API drops.
 		for i := range status.Conditions {
 			status.Conditions[i].LastTransitionTime = status.Conditions[i].LastTransitionTime.Rfc3339Copy()

@@ -147,6 +147,15 @@ func TestLooseApplyAfterAnotherWrite(t *testing.T) {
 			wantApplied: true,
 			wantReads:   1,
 		},
+		"and why it is not admitted": {
+			writes:      writes{seen().Condition(conditionAt(kueue.WorkloadAdmitted, metav1.ConditionFalse, "NoReservation", "", 0))},
+			wantApplied: true,
+			wantReads:   1,
+		},
+		"it was admitted": {
+			writes:    writes{seen().Condition(conditionAt(kueue.WorkloadAdmitted, metav1.ConditionTrue, "Admitted", "", 0))},
+			wantReads: 1,
+		},
 		"one write after the other": {
 			writes:      writes{seen().Label("a", "b"), seen().Label("a", "c")},
 			wantApplied: true,
