@@ -179,7 +179,7 @@ func (o options) measure(ctx context.Context, build string, say func(string, ...
 		plane.Plain, plane.Manager, plane.TreeDir = true, filepath.Join(dir, "manager"), filepath.Join(dir, "source")
 	}
 	if build == result.Later {
-		version, plane.Conversion = "v1beta2", true
+		version = "v1beta2"
 	}
 	started, err := controlplane.Start(ctx, plane)
 	if err != nil {

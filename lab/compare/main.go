@@ -188,7 +188,6 @@ func (c *comparison) options(m manager) controlplane.Options {
 	if m.plain {
 		dir := filepath.Join(c.versionsDir, m.name)
 		o.Plain, o.Manager, o.TreeDir = true, filepath.Join(dir, "manager"), filepath.Join(dir, "source")
-		o.Conversion = m.name == result.Later
 	}
 	return o
 }

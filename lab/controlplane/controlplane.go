@@ -39,7 +39,6 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	"sigs.k8s.io/yaml"
 )
 
 // ErrUnclean says that something may have been left running.
@@ -49,7 +48,8 @@ var ErrUnclean = errors.New("the control plane did not stop cleanly")
 type Options struct {
 	// BinDir is the directory of etcd, kube-apiserver and manager.
 	BinDir string
-	// TreeDir is the directory of the patched tree, with Kueue's CRDs and webhooks.
+	// TreeDir is the directory of the patched tree, or of the sources of a plain Kueue,
+	// with its CRDs and webhooks.
 	TreeDir string
 	// Out is the directory for the kubeconfig, the logs and the manager's
 	// configuration.
@@ -60,9 +60,6 @@ type Options struct {
 	Manager string
 	// Plain says that the manager is one without the patches, and knows no gate.
 	Plain bool
-	// Conversion has CRDs with several versions name the manager's webhook for their
-	// conversion, as the manifests of the later releases of Kueue do.
-	Conversion bool
 	// QPS limits the requests of the manager in a second; the burst is twice that.
 	// Zero: 50.
 	QPS int
@@ -95,17 +92,19 @@ type ControlPlane struct {
 	// Manager is Kueue's.
 	Manager *Process
 
-	options Options
-	env     *envtest.Environment
-	users   sync.Mutex
+	options      Options
+	env          *envtest.Environment
+	hooks        *envtest.WebhookInstallOptions
+	certificates *certificates
+	users        sync.Mutex
 }
 
 // managerConfig is the manager's configuration. Its own handling of certificates
 // stays on, since without it the manager asks for a certificate below /etc; it
-// finds those of envtest in place and leaves them alone.
-const managerConfig = `apiVersion: config.kueue.x-k8s.io/v1beta1
+// finds ours in place and leaves them alone.
+const managerConfig = `apiVersion: %s
 kind: Configuration
-namespace: kueue-system
+namespace: ` + managerNamespace + `
 health:
   healthProbeBindAddress: %s
 metrics:
@@ -123,9 +122,9 @@ clientConnection:
   burst: %d
 controller:
   groupKindConcurrency:
-    Job.batch: %[8]d
-    Workload.kueue.x-k8s.io: %[8]d
-pprofBindAddress: %[9]q
+    Job.batch: %[9]d
+    Workload.kueue.x-k8s.io: %[9]d
+pprofBindAddress: %[10]q
 integrations:
   frameworks:
   - batch/job
@@ -138,7 +137,7 @@ func (o Options) Check() error {
 			return fmt.Errorf("%s is not there, or not a program: run `make build envtest`", path)
 		}
 	}
-	for _, path := range []string{o.crds(), o.webhooks()} {
+	for _, path := range []string{o.source().crds(), o.source().webhooks(), o.source().managerConfig()} {
 		if _, err := os.Stat(path); err != nil {
 			return fmt.Errorf("%s is not there: run `make tree`", path)
 		}
@@ -153,8 +152,7 @@ func (o Options) manager() string {
 	return filepath.Join(o.BinDir, "manager")
 }
 
-func (o Options) crds() string     { return filepath.Join(o.TreeDir, "config/components/crd/bases") }
-func (o Options) webhooks() string { return filepath.Join(o.TreeDir, "config/components/webhook") }
+func (o Options) source() source { return source(o.TreeDir) }
 
 // Start returns when the manager is ready. Beside an error nothing is left running.
 func Start(ctx context.Context, options Options) (*ControlPlane, error) {
@@ -195,9 +193,8 @@ func (c *ControlPlane) startServers(ctx context.Context) error {
 	c.env = &envtest.Environment{
 		UseExistingCluster:    ptr.To(false),
 		BinaryAssetsDirectory: c.options.BinDir,
-		CRDDirectoryPaths:     []string{c.options.crds()},
+		CRDDirectoryPaths:     []string{c.options.source().crds()},
 		ErrorIfCRDPathMissing: true,
-		WebhookInstallOptions: envtest.WebhookInstallOptions{Paths: []string{c.options.webhooks()}},
 	}
 	etcdLog, err := os.Create(filepath.Join(c.options.Out, "etcd.log"))
 	if err != nil {
@@ -237,10 +234,8 @@ func (c *ControlPlane) startServers(ctx context.Context) error {
 		return fmt.Errorf("the control plane did not start: %w\nsee %s and %s", err, etcdLog.Name(), serverLog.Name())
 	}
 	c.Config = c.env.Config
-	if c.options.Conversion {
-		if err := c.convert(ctx); err != nil {
-			return err
-		}
+	if err := c.installWebhooks(ctx); err != nil {
+		return err
 	}
 	if c.Kubeconfig, err = filepath.Abs(filepath.Join(c.options.Out, "kubeconfig")); err != nil {
 		return err
@@ -252,45 +247,49 @@ func (c *ControlPlane) startServers(ctx context.Context) error {
 	return nil
 }
 
-// convert has the CRDs name the manager's webhook that upstream's manifests have
-// name it. The others have versions that are alike.
+// installWebhooks has the manager serve the webhooks of Kueue's manifests.
+func (c *ControlPlane) installWebhooks(ctx context.Context) (err error) {
+	c.hooks = &envtest.WebhookInstallOptions{
+		Paths:                        []string{c.options.source().webhooks()},
+		LocalServingHostExternalName: "localhost",
+	}
+	if err := c.hooks.PrepWithoutInstalling(); err != nil {
+		return err
+	}
+	if c.certificates, err = newCertificates(c.hooks.LocalServingHostExternalName); err != nil {
+		return err
+	}
+	if err := c.certificates.serve(c.hooks); err != nil {
+		return err
+	}
+	if err := c.hooks.Install(c.Config); err != nil {
+		return err
+	}
+	return c.convert(ctx)
+}
+
+// convert has the manager convert what Kueue's manifests have it convert. envtest
+// removes that from the CRDs of types that it does not know.
 func (c *ControlPlane) convert(ctx context.Context) error {
-	content, err := os.ReadFile(filepath.Join(filepath.Dir(c.options.crds()), "kustomization.yaml"))
+	conversions, err := c.options.source().conversions()
 	if err != nil {
 		return err
-	}
-	var kustomization struct {
-		Patches []struct {
-			Path string `json:"path"`
-		} `json:"patches"`
-	}
-	if err := yaml.Unmarshal(content, &kustomization); err != nil {
-		return err
-	}
-	converted := map[string]bool{}
-	for _, patch := range kustomization.Patches {
-		converted[patch.Path] = true
 	}
 	kube, err := client.New(c.Config, client.Options{Scheme: c.env.Scheme})
 	if err != nil {
 		return err
 	}
-	hooks := c.env.WebhookInstallOptions
 	for _, crd := range c.env.CRDs {
-		if !converted["patches/webhook_in_"+crd.Spec.Names.Plural+".yaml"] {
+		conversion := conversions[crd.Name]
+		if conversion == nil {
 			continue
 		}
-		before := crd.DeepCopy()
-		crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{
-			Strategy: apiextensionsv1.WebhookConverter,
-			Webhook: &apiextensionsv1.WebhookConversion{
-				ClientConfig: &apiextensionsv1.WebhookClientConfig{
-					URL:      ptr.To(fmt.Sprintf("https://%s:%d/convert", hooks.LocalServingHost, hooks.LocalServingPort)),
-					CABundle: hooks.LocalServingCAData,
-				},
-				ConversionReviewVersions: []string{"v1"},
-			},
+		conversion.Webhook.ClientConfig = &apiextensionsv1.WebhookClientConfig{
+			URL:      ptr.To(fmt.Sprintf("https://%s:%d/convert", c.hooks.LocalServingHostExternalName, c.hooks.LocalServingPort)),
+			CABundle: c.hooks.LocalServingCAData,
 		}
+		before := crd.DeepCopy()
+		crd.Spec.Conversion = conversion
 		if err := kube.Patch(ctx, crd, client.MergeFrom(before)); err != nil {
 			return err
 		}
@@ -315,10 +314,10 @@ func (c *ControlPlane) audit(arguments *envtest.Arguments) error {
 
 func (c *ControlPlane) countWebhooks() int {
 	n := 0
-	for _, configuration := range c.env.WebhookInstallOptions.MutatingWebhooks {
+	for _, configuration := range c.hooks.MutatingWebhooks {
 		n += len(configuration.Webhooks)
 	}
-	for _, configuration := range c.env.WebhookInstallOptions.ValidatingWebhooks {
+	for _, configuration := range c.hooks.ValidatingWebhooks {
 		n += len(configuration.Webhooks)
 	}
 	return n
@@ -336,8 +335,8 @@ func (c *ControlPlane) startManager(ctx context.Context) error {
 		return err
 	}
 	for _, obj := range []client.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kueue-system"}},
-		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kueue-system", Name: "kueue-webhook-server-cert"}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: managerNamespace}},
+		c.certificates.secret(),
 	} {
 		if err := kube.Create(ctx, obj); err != nil {
 			return err
@@ -356,9 +355,12 @@ func (c *ControlPlane) startManager(ctx context.Context) error {
 			return err
 		}
 	}
-	hooks := c.env.WebhookInstallOptions
-	config := fmt.Appendf(nil, managerConfig, health, c.Metrics,
-		hooks.LocalServingHost, hooks.LocalServingPort, hooks.LocalServingCertDir, c.options.QPS, 2*c.options.QPS,
+	version, err := c.options.source().configVersion()
+	if err != nil {
+		return err
+	}
+	config := fmt.Appendf(nil, managerConfig, version, health, c.Metrics,
+		c.hooks.LocalServingHost, c.hooks.LocalServingPort, c.hooks.LocalServingCertDir, c.options.QPS, 2*c.options.QPS,
 		c.options.Workers, c.Profile)
 	configFile := filepath.Join(c.options.Out, "manager.yaml")
 	if err := os.WriteFile(configFile, config, 0o644); err != nil {
@@ -378,6 +380,9 @@ func (c *ControlPlane) startManager(ctx context.Context) error {
 		return fmt.Errorf("the manager did not start: %w", err)
 	}
 	if err := c.waitReady(ctx, "http://"+health+"/readyz"); err != nil {
+		return err
+	}
+	if err := c.certificates.kept(ctx, kube); err != nil {
 		return err
 	}
 	c.options.Say("the manager is ready (process %d)", c.Manager.cmd.Process.Pid)
@@ -428,6 +433,9 @@ func (c *ControlPlane) Stop() error {
 	c.options.Say("stopping the control plane")
 	if c.Kubeconfig != "" {
 		_ = os.Remove(c.Kubeconfig)
+	}
+	if c.hooks != nil {
+		_ = c.hooks.Cleanup()
 	}
 	if err := c.env.Stop(); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnclean, err)

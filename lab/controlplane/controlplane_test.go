@@ -25,7 +25,11 @@ import (
 )
 
 func TestCheck(t *testing.T) {
-	const crds, webhooks = "tree/config/components/crd/bases", "tree/config/components/webhook"
+	const (
+		crds     = "tree/config/components/crd/bases"
+		webhooks = "tree/config/components/webhook"
+		config   = "tree/config/components/manager/controller_manager_config.yaml"
+	)
 	cases := map[string]struct {
 		missing string
 		want    string
@@ -36,13 +40,14 @@ func TestCheck(t *testing.T) {
 		"no manager":     {missing: "bin/manager", want: "run `make build envtest`"},
 		"no CRDs":        {missing: crds, want: "run `make tree`"},
 		"no webhooks":    {missing: webhooks, want: "run `make tree`"},
+		"no config":      {missing: config, want: "run `make tree`"},
 		"not executable": {missing: "x", want: "run `make build envtest`"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			in := func(path string) string { return filepath.Join(dir, path) }
-			for _, path := range []string{"bin", crds, webhooks} {
+			for _, path := range []string{"bin", crds, webhooks, config} {
 				if path != tc.missing {
 					if err := os.MkdirAll(in(path), 0o755); err != nil {
 						t.Fatal(err)

@@ -41,7 +41,7 @@ func (c *ControlPlane) Scrape(ctx context.Context) (map[string]*dto.MetricFamily
 	if err != nil {
 		return nil, err
 	}
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "kueue-system", Name: "prometheus"}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: managerNamespace, Name: "prometheus"}}
 	for _, obj := range []client.Object{
 		account,
 		&rbacv1.ClusterRole{
