@@ -45,8 +45,8 @@ const (
 )
 
 type options struct {
-	binDir, treeDir, out string
-	gate, verbose        bool
+	binDir, treeDir, out, kueue string
+	gate, verbose               bool
 }
 
 func main() {
@@ -91,6 +91,7 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.treeDir, "tree-dir", "build/kueue", "`directory` of the patched tree, with Kueue's CRDs and webhooks")
 	flags.StringVar(&o.out, "out", "build/demo", "`directory` for the picture, the logs and the versions of the Workloads")
 	flags.BoolVar(&o.gate, "gate", true, "the feature gate ACRequeueAfter; off, the demo shows that its checks fail")
+	flags.StringVar(&o.kueue, "kueue", "", "`version` of Kueue that the patches stand on, for the picture")
 	flags.BoolVar(&o.verbose, "verbose", false, "show the manager's log as it runs")
 	flags.Usage = func() {
 		fmt.Fprint(flags.Output(), `Shows a delayed retry of admission checks on a control plane of its own, and

@@ -113,7 +113,11 @@ func (d *demo) save(history *timeline.History, chart *timeline.Chart) (string, e
 	if err != nil {
 		return "", err
 	}
-	chart.SVG(file, fmt.Sprintf("Delayed retry of admission checks, ACRequeueAfter=%t", d.gate))
+	title := fmt.Sprintf("Delayed retry of admission checks, ACRequeueAfter=%t", d.gate)
+	if d.kueue != "" {
+		title += ", Kueue " + d.kueue
+	}
+	chart.SVG(file, title)
 	if err := file.Close(); err != nil {
 		return "", err
 	}

@@ -83,7 +83,8 @@ func (m *moments) deadlineOf(retry *Version, ask Ask) time.Time {
 		return time.Time{}
 	}
 	from := checkOf(retry.Workload, ask.Check).LastTransitionTime.Time
-	if evicted := meta.FindStatusCondition(m.evicted.Workload.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime.Time; evicted.After(from) {
+	// Kueue v0.19 evicts when the delay is over: that begins no other one.
+	if evicted := meta.FindStatusCondition(m.evicted.Workload.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime.Time; evicted.After(from) && evicted.Before(from.Add(ask.Delay)) {
 		from = evicted
 	}
 	return from.Add(ask.Delay)

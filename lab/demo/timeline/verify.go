@@ -114,6 +114,12 @@ func (m *moments) quotaUsed(h *History, s Script) (bool, string) {
 	if m.reservedAgain != nil {
 		until = m.reservedAgain.At
 	}
+	if !m.deadline.IsZero() && m.deadline.Before(until) {
+		until = m.deadline
+	}
+	if !m.released.At.Before(until) {
+		return false, fmt.Sprintf("%s held it until the deadline was over", s.Job)
+	}
 	var users []string
 	for _, name := range s.Others {
 		var used time.Duration

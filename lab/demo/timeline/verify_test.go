@@ -52,6 +52,18 @@ func TestVerify(t *testing.T) {
 			change:     func(s []step) []step { s[4].second = 5.5; return s },
 			wantBroken: []int{freesQuota},
 		},
+		"quota kept until the deadline, as v0.19 does": {
+			change: func(s []step) []step {
+				reset := func(wl *kueue.Workload, now metav1.Time) {
+					condition(wl, kueue.WorkloadEvicted, true, now, kueue.WorkloadEvictedByAdmissionCheck)
+					for _, name := range []string{"capacity", "budget"} {
+						check(wl, name, now, kueue.CheckStatePending).RetryCount = ptr.To[int32](1)
+					}
+				}
+				return []step{s[0], s[1], s[2], {3.3, deadline(8)}, s[5], s[6], {18, reset}, {18.2, released}, {18.4, requeued}, {18.5, reserved}, s[9], s[10]}
+			},
+			wantBroken: []int{freesQuota, recordsDeadline, quotaIsUsed, oneWrite},
+		},
 		"eviction without a deadline": {
 			change: func(s []step) []step {
 				s[3].change = func(wl *kueue.Workload, now metav1.Time) {
