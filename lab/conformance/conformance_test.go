@@ -139,7 +139,7 @@ func TestBad(t *testing.T) {
 	dir := t.TempDir()
 	hook := func(name, answer string) Hook {
 		file := filepath.Join(dir, name)
-		manifest := "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: \"{check}\"\ndata:\n  delay: \"4\"\n  answer: " + answer + "\n"
+		manifest := "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: \"{check}\"\ndata:\n  delay: \"6\"\n  answer: " + answer + "\n"
 		if err := os.WriteFile(file, []byte(manifest), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -251,9 +251,9 @@ func TestExamples(t *testing.T) {
 		retry, ready string
 	}{
 		"budget":   {setup: "testdata/budget-payer.yaml", retry: "testdata/budget-retry.yaml", ready: "testdata/budget-ready.yaml"},
-		"capacity": {flags: "--backoff-base=4s --backoff-cap=5s --backoff-jitter=0", retry: "testdata/capacity-retry.yaml", ready: "testdata/capacity-ready.yaml"},
+		"capacity": {flags: "--backoff-base=6s --backoff-cap=6s --backoff-jitter=0", retry: "testdata/capacity-retry.yaml", ready: "testdata/capacity-ready.yaml"},
 		// The API server is always too slow, and no hook makes it faster.
-		"health": {flags: "--slow=1ns --delay=1ms --max-delay=4s --every=500ms"},
+		"health": {flags: "--slow=1ns --delay=1ms --max-delay=6s --every=500ms"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
