@@ -14,8 +14,17 @@ endif
 PROJECT := $(CURDIR)
 # What the patches stand on: a folder in bases/. What depends on it, base.yaml says.
 BASE ?= v0.14
+BASES := $(notdir $(wildcard bases/*))
+# What base.yaml of a base has in a line of its own, for what is asked of another base.
+base_says = $(shell sed -n 's/^$(2): //p' bases/$(1)/base.yaml)
+# lab/ is compiled against this one's tree. It asks Kueue through the API alone, and so
+# tries the Kueue of all bases.
+LAB_BASE := v0.14
+LAB_TREE := $(call base_says,$(LAB_BASE),tree)
 BASE_MK := build/$(BASE).mk
 TREE_DIR = $(abspath $(TREE))
+# Programs that are the same for all bases. $(BASE_BIN) has those of the base, and
+# links to the others.
 BIN := $(PROJECT)/build/bin
 # In the demo, the cluster, the manifests and the chart: on or off.
 GATE ?= on
@@ -32,7 +41,12 @@ comma := ,
 
 .PHONY: help
 help: ## Show this list.
-	@echo "Verbs (variables: FORCE=1; AS_IS=1 to use the tree as it is; TREE=dir for another one, but in lab/, which tries build/kueue):"
+	@echo "Verbs. Variables:"
+	@echo "  BASE=name          what the patches stand on: $(subst $() ,$(comma) ,$(sort $(BASES))) ($(BASE) if none is named); what is made of"
+	@echo "                     another one than $(LAB_BASE) has its name: build/kueue-v0.19, build/bin/v0.19, build/demo-v0.19"
+	@echo "  FORCE=1            put work aside that is not exported"
+	@echo "  AS_IS=1            use the tree as it is"
+	@echo "  TREE=dir           use another tree"
 	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: need-tools

@@ -6,20 +6,19 @@ BENCH_SIZES ?= 100,1000
 # For example --builds gate-on --scenarios herd --profile; see "build/bin/bench --help".
 BENCH_FLAGS ?=
 
-.PHONY: bench
-bench: build envtest $(PLAIN_MANAGERS) ## Measure delayed retries with this Kueue, v0.14.8 and v0.19.2 (BENCH_SIZES=100,1000; BENCH_FLAGS; about 27 minutes on a quiet machine).
-	@cd lab && go build -o $(BIN)/ ./bench
-	@exec $(BIN)/bench --bin-dir $(BIN) --tree-dir $(TREE_DIR) --versions-dir $(BENCH_DIR)/versions --out $(BENCH_DIR) --commit $(COMMIT) --sizes $(BENCH_SIZES) $(BENCH_FLAGS)
-
 # Plain releases, each built in its own module, with upstream's dependencies.
-$(BENCH_DIR)/versions/$(BASE_VERSION)/manager: go.mod
-$(BENCH_DIR)/versions/v0.19.2/manager: bases/v0.19/go.mod
+$(foreach base,$(BASES),$(eval $(call plain_manager,$(base)): $(call base_says,$(base),pin)/go.mod))
 $(BENCH_DIR)/versions/%/manager:
 	$(call say,building the manager of plain Kueue $* (about 4 minutes when nothing is cached))
 	@cd $(dir $<) && go mod download sigs.k8s.io/kueue && source=$$(go list -m -f '{{.Dir}}' sigs.k8s.io/kueue) && \
 	mkdir -p $(@D) && ln -sfn $$source $(@D)/source && \
 	cd $$source && go build -ldflags "-s -w" -o $@ ./cmd/kueue
 	@touch $@
+
+.PHONY: bench
+bench: build envtest lab-tree $(PLAIN_MANAGERS) ## Measure delayed retries with this Kueue, v0.14.8 and v0.19.2 (BENCH_SIZES=100,1000; BENCH_FLAGS; about 27 minutes on a quiet machine).
+	@cd lab && go build -o $(BIN)/ ./bench
+	@exec $(BIN)/bench --bin-dir $(BASE_BIN_DIR) --tree-dir $(TREE_DIR) --versions-dir $(BENCH_DIR)/versions --out $(BENCH_DIR) --commit $(COMMIT) --sizes $(BENCH_SIZES) $(BENCH_FLAGS)
 
 .PHONY: bench-scheduler
 bench-scheduler: fresh-tree envtest ## Run upstream's benchmark of the scheduler with the gate off and on in turn (BENCH_ROUNDS=3; a minute and a half each).

@@ -1,12 +1,26 @@
 ##@ Building
 
+# Of the API server and the nodes that all bases are tried on.
+SERVER_VERSION := $(shell sed -n 's/^\tk8s.io\/kubernetes v\([0-9.]*\).*/\1/p' tools/kube-apiserver/go.mod)
 # kubeadm reads its version from client-go, the others from component-base.
-KUBE_LDFLAGS := -s -w $(foreach package,component-base/version client-go/pkg/version,-X k8s.io/$(package).gitVersion=v$(KUBE_VERSION) -X k8s.io/$(package).gitMajor=1 -X k8s.io/$(package).gitMinor=$(word 2,$(subst ., ,$(KUBE_VERSION))))
+KUBE_LDFLAGS := -s -w $(foreach package,component-base/version client-go/pkg/version,-X k8s.io/$(package).gitVersion=v$(SERVER_VERSION) -X k8s.io/$(package).gitMajor=1 -X k8s.io/$(package).gitMinor=$(word 2,$(subst ., ,$(SERVER_VERSION))))
+BASE_BIN_DIR = $(PROJECT)/$(BASE_BIN)
 
 .PHONY: build
-build: fresh-tree ## Build build/bin/manager from the patched tree.
-	$(call say,building build/bin/manager $(VERSION) (about 4 minutes when nothing is cached))
-	@cd $(TREE_DIR) && go build -ldflags "$(MANAGER_LDFLAGS)" -o $(BIN)/manager ./cmd/kueue
+build: fresh-tree base-bin ## Build build/bin/manager from the patched tree (build/bin/v0.19/manager for that base).
+	$(call say,building $(BASE_BIN)/manager $(VERSION) (about 4 minutes when nothing is cached))
+	@cd $(TREE_DIR) && go build -ldflags "$(MANAGER_LDFLAGS)" -o $(BASE_BIN_DIR)/manager ./cmd/kueue
+
+# A control plane takes all its programs from one folder.
+SHARED_PROGRAMS := etcd kube-apiserver kubectl jq promtool cluster budget capacity health
+
+.PHONY: base-bin
+base-bin: need-tools
+	@$(if $(BASE_SUFFIX),mkdir -p $(BASE_BIN) && ln -sfn $(addprefix ../,$(SHARED_PROGRAMS)) $(BASE_BIN))
+
+# Plain releases, which mk/bench.mk builds.
+plain_manager = $(PROJECT)/build/bench/versions/$(call base_says,$(1),version)/manager
+PLAIN_MANAGERS := $(foreach base,v0.14 v0.19,$(call plain_manager,$(base)))
 
 .PHONY: examples
 examples: need-tools ## Build the three check controllers of examples/ into build/bin.
@@ -28,12 +42,12 @@ $(BIN)/etcd: tools/etcd/go.mod tools/etcd/go.sum
 	@touch $@
 
 $(BIN)/kube-apiserver: tools/kube-apiserver/go.mod tools/kube-apiserver/go.sum
-	$(call say,building build/bin/kube-apiserver $(KUBE_VERSION) (about 4 minutes when nothing is cached))
+	$(call say,building build/bin/kube-apiserver $(SERVER_VERSION) (about 4 minutes when nothing is cached))
 	@cd tools/kube-apiserver && go build -ldflags "$(KUBE_LDFLAGS)" -o $@ k8s.io/kubernetes/cmd/kube-apiserver
 	@touch $@
 
 $(BIN)/kubectl: tools/kube-apiserver/go.mod tools/kube-apiserver/go.sum
-	$(call say,building build/bin/kubectl $(KUBE_VERSION) (about 2 minutes when nothing is cached))
+	$(call say,building build/bin/kubectl $(SERVER_VERSION) (about 2 minutes when nothing is cached))
 	@cd tools/kube-apiserver && go build -ldflags "$(KUBE_LDFLAGS)" -o $@ k8s.io/kubernetes/cmd/kubectl
 	@touch $@
 

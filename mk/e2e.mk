@@ -5,7 +5,7 @@ E2E_ARTIFACTS := $(PROJECT)/build/artifacts
 E2E_CLUSTER ?= kueue-e2e
 # The specs share the cluster, and mostly wait.
 E2E_PROCS ?= 3
-E2E_BUILT_IMAGE := localhost/kind-node:v$(KUBE_VERSION)
+E2E_BUILT_IMAGE := localhost/kind-node:v$(SERVER_VERSION)
 # What upstream's end-to-end tests run in their pods.
 E2E_AGNHOST := registry.k8s.io/e2e-test-images/agnhost:2.57
 # Empty: the one that "make e2e-node-image" built, if Docker has it, or else kind's.

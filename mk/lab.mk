@@ -51,51 +51,54 @@ CONFORMANCE := $(BIN)/conformance.test
 export CHECK COMMAND MANIFESTS RETRY RETRY_MANIFEST READY READY_MANIFEST RUN_AS CONTROLLER_NAME
 
 .PHONY: conformance
-conformance: build envtest ## Test the controller of an admission check (CHECK=name COMMAND='...'; see lab/conformance/README.md).
+conformance: build envtest lab-tree ## Test the controller of an admission check (CHECK=name COMMAND='...'; see lab/conformance/README.md).
 	@test -n "$$CHECK" -a -n "$$COMMAND" || { echo "error: say which: make conformance CHECK=name COMMAND='my-controller --flag' (see lab/conformance/README.md)" >&2; exit 1; }
 	@cd lab && go test -c -o $(CONFORMANCE) ./conformance
 	@exec $(CONFORMANCE) -test.run '^TestController$$' -check "$$CHECK" -command "$$COMMAND" -manifests "$$MANIFESTS" \
 		-retry "$$RETRY" -retry-manifest "$$RETRY_MANIFEST" -ready "$$READY" -ready-manifest "$$READY_MANIFEST" \
 		-as "$$RUN_AS" -controller-name "$$CONTROLLER_NAME" \
-		-bin-dir $(BIN) -out build/conformance -tree-dir $(TREE) $(CONFORMANCE_ARGS)
+		-bin-dir $(BASE_BIN) -out build/conformance$(BASE_SUFFIX) -tree-dir $(TREE) $(CONFORMANCE_ARGS)
 
 .PHONY: test-conformance
-test-conformance: build envtest ## Try the conformance test on a controller with faults, and on the examples.
+test-conformance: build envtest lab-tree ## Try the conformance test on a controller with faults, and on the examples.
 	$(call say,the conformance test on known faults and on the examples (about 2 minutes))
-	@cd lab && go test -count=1 -timeout 15m ./conformance/...
+	@cd lab && go test -count=1 -timeout 15m ./conformance -bin-dir $(BASE_BIN_DIR) -out $(PROJECT)/build/conformance$(BASE_SUFFIX) -tree-dir $(TREE_DIR)
 
 .PHONY: test-kit
 test-kit: build envtest cluster-tool ## Try the kit for authors of checks on a real API server, with Kueue's manager.
 	$(call say,the kit on a real API server)
-	@cd kit && KIT_BIN_DIR=$(BIN) KIT_TREE_DIR=$(TREE_DIR) go test -count=1 -run TestWithKueue .
+	@cd kit && KIT_BIN_DIR=$(BASE_BIN_DIR) KIT_TREE_DIR=$(TREE_DIR) go test -count=1 -run TestWithKueue .
 
 .PHONY: test-examples
 test-examples: build envtest examples cluster-tool ## Try the examples on a real API server, with Kueue's manager.
 	$(call say,the examples on a real API server)
-	@cd lab && EXAMPLES_BIN=$(BIN) go test -count=1 ./examples
+	@cd lab && EXAMPLES_BIN=$(BASE_BIN_DIR) EXAMPLES_TREE=$(TREE_DIR) go test -count=1 ./examples
+
+.PHONY: test-poison
+test-poison: build envtest lab-tree $(call plain_manager,v0.19) ## Show what a number too large does to plain v0.19.2, and that this Kueue refuses it.
+	$(call say,a number that is too large$(comma) on plain Kueue and here)
+	@cd lab && POISON_BIN=$(BASE_BIN_DIR) POISON_TREE=$(TREE_DIR) POISON_PLAIN=$(dir $(call plain_manager,v0.19)) go test -count=1 -v ./poison
 
 .PHONY: cluster-tool
-cluster-tool: fresh-tree
+cluster-tool: lab-tree base-bin
 	@cd lab && go build -o $(BIN)/ ./cluster
 
 .PHONY: cluster
 cluster: build envtest examples cluster-tool ## Start a control plane with the patched Kueue to try things on (GATE=off: without the feature).
-	@exec $(BIN)/cluster --gate=$(GATE_VALUE) --bin-dir build/bin --out build/cluster --tree-dir $(TREE)
+	@exec $(BIN)/cluster --gate=$(GATE_VALUE) --bin-dir $(BASE_BIN) --out build/cluster$(BASE_SUFFIX) --tree-dir $(TREE)
 
 .PHONY: demo
-demo: build envtest ## Show a delayed retry on a real control plane (GATE=off: without the feature).
+demo: build envtest lab-tree ## Show a delayed retry on a real control plane (GATE=off: without the feature).
 	$(call say,building the demo)
 	@cd lab && go build -o $(BIN)/ ./demo
-	@exec $(BIN)/demo --gate=$(GATE_VALUE) --bin-dir build/bin --out build/demo --tree-dir $(TREE)
+	@exec $(BIN)/demo --kueue $(BASE_VERSION) --gate=$(GATE_VALUE) --bin-dir $(BASE_BIN) --out build/demo$(BASE_SUFFIX) --tree-dir $(TREE)
 
 # One of those that "build/bin/compare --help" lists; without: all.
 PROBE ?=
-# mk/bench.mk builds them.
-PLAIN_MANAGERS := $(foreach version,$(BASE_VERSION) v0.19.2,$(PROJECT)/build/bench/versions/$(version)/manager)
 
 .PHONY: compare
-compare: build envtest $(PLAIN_MANAGERS) ## Show what a delayed retry does with plain v0.14.8, plain v0.19.2 and here, as README has it (PROBE=quota; GATE=off; 80 seconds).
+compare: build envtest lab-tree $(PLAIN_MANAGERS) ## Show what a delayed retry does with plain v0.14.8, plain v0.19.2 and here, as README has it (PROBE=quota; GATE=off; 80 seconds).
 	$(call say,building the comparison)
 	@cd lab && go build -o $(BIN)/ ./compare
-	@exec $(BIN)/compare --gate=$(GATE_VALUE) --bin-dir build/bin --out build/compare --tree-dir $(TREE) \
+	@exec $(BIN)/compare --gate=$(GATE_VALUE) --bin-dir $(BASE_BIN) --out build/compare$(BASE_SUFFIX) --tree-dir $(TREE) \
 		--versions-dir build/bench/versions $(if $(PROBE),--probes $(PROBE))

@@ -3,7 +3,7 @@
 # The second run of the unit tests has the gate on by default. What upstream's
 # tests expect and the KEP does not allow is left out there; base.yaml lists
 # it, with the reasons.
-GATE_ON_DIR := $(PROJECT)/build/gate-on
+GATE_ON_DIR := $(PROJECT)/build/gate-on$(BASE_SUFFIX)
 GATE_ON_TESTFLAGS := -overlay $(GATE_ON_DIR)/overlay.json -skip $(GATE_ON_SKIP)
 
 # The Go modules with code of ours. The modules below tools/ pin programs; the few
@@ -62,9 +62,9 @@ test-observability: fresh-tree $(BIN)/promtool ## Check the alerting rules and t
 	@cd lab && go test -count=1 ./docs/observability
 
 .PHONY: test-docs
-test-docs: build envtest docs-tools ## Run every command and manifest of docs/ against a real API server and the patched manager.
+test-docs: build envtest docs-tools lab-tree $(call plain_manager,v0.19) ## Run every command and manifest of docs/ against a real API server and the patched manager.
 	$(call say,the commands and manifests of the documentation)
-	@cd lab && go test -count=1 -v -parallel 4 -timeout 20m ./docs/pages
+	@cd lab && DOCS_BIN_DIR=$(BASE_BIN_DIR) DOCS_TREE_DIR=$(TREE_DIR) go test -count=1 -v -parallel 4 -timeout 20m ./docs/pages
 
 RACE_CHECKS ?= 40
 

@@ -34,3 +34,9 @@ pr: need-tools ## Write build/pr/*.patch (build/pr-v0.19 for that base), a "git 
 # What builds or tests the tree brings it up to date first, unless AS_IS=1.
 .PHONY: fresh-tree
 fresh-tree: $(if $(AS_IS),need-tools,tree)
+	@:
+
+# And that of lab/, if it is another one.
+.PHONY: lab-tree
+lab-tree: fresh-tree
+	@$(if $(filter $(LAB_BASE),$(BASE)),,$(MAKE) fresh-tree BASE=$(LAB_BASE) TREE=$(LAB_TREE))

@@ -173,13 +173,8 @@ func (o options) measure(ctx context.Context, build string, say func(string, ...
 		BinDir: o.binDir, TreeDir: o.treeDir, Out: filepath.Join(o.out, build), Gate: build == result.GateOn,
 		QPS: o.settings.QPS, Workers: o.settings.Workers, LogLevel: 2, Audit: true, Profile: true, Say: say,
 	}
-	version := "v1beta1"
 	if build == result.Base || build == result.Later {
-		dir := filepath.Join(o.versionsDir, build)
-		plane.Plain, plane.Manager, plane.TreeDir = true, filepath.Join(dir, "manager"), filepath.Join(dir, "source")
-	}
-	if build == result.Later {
-		version = "v1beta2"
+		plane = plane.WithPlain(filepath.Join(o.versionsDir, build))
 	}
 	started, err := controlplane.Start(ctx, plane)
 	if err != nil {
@@ -196,7 +191,7 @@ func (o options) measure(ctx context.Context, build string, say func(string, ...
 		}
 	}()
 	delays := build == result.GateOn || build == result.Later
-	w, err := newWorld(ctx, started, version, delays, o.settings.Seed, cancel)
+	w, err := newWorld(ctx, started, started.StoredVersion("workloads"), delays, o.settings.Seed, cancel)
 	if err != nil {
 		return err
 	}

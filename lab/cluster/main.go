@@ -39,6 +39,7 @@ var (
 	treeDir = flag.String("tree-dir", "build/kueue", "`directory` of the patched tree, with Kueue's CRDs and webhooks")
 	out     = flag.String("out", "build/cluster", "`directory` for the kubeconfig and the logs")
 	gate    = flag.Bool("gate", true, "the feature gate ACRequeueAfter")
+	plain   = flag.String("plain", "", "`directory` of a plain Kueue, with its manager and a link source to its sources, to start instead")
 )
 
 func main() {
@@ -63,12 +64,16 @@ Flags:
 }
 
 func run(ctx context.Context) (err error) {
-	plane, err := controlplane.Start(ctx, controlplane.Options{BinDir: *binDir, TreeDir: *treeDir, Out: *out, Gate: *gate})
+	options, with := controlplane.Options{BinDir: *binDir, TreeDir: *treeDir, Out: *out, Gate: *gate}, fmt.Sprintf("ACRequeueAfter=%t", *gate)
+	if *plain != "" {
+		options, with = options.WithPlain(*plain), "plain Kueue"
+	}
+	plane, err := controlplane.Start(ctx, options)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, plane.Stop()) }()
-	fmt.Printf("The cluster is ready, with ACRequeueAfter=%t; Ctrl-C stops it. In another terminal:\n\n  export KUBECONFIG=%s\n\n", *gate, plane.Kubeconfig)
+	fmt.Printf("The cluster is ready, with %s; Ctrl-C stops it. In another terminal:\n\n  export KUBECONFIG=%s\n\n", with, plane.Kubeconfig)
 	select {
 	case <-ctx.Done():
 		return nil

@@ -53,15 +53,14 @@ const (
 type manager struct {
 	name, title string
 	plain       bool
-	api         string // version of Kueue's API
 }
 
 const here = "here"
 
 var managers = []manager{
-	{name: result.Base, title: "plain " + result.Base, plain: true, api: "v1beta1"},
-	{name: result.Later, title: "plain " + result.Later, plain: true, api: "v1beta2"},
-	{name: here, title: here, api: "v1beta1"},
+	{name: result.Base, title: "plain " + result.Base, plain: true},
+	{name: result.Later, title: "plain " + result.Later, plain: true},
+	{name: here, title: here},
 }
 
 func main() {
@@ -186,8 +185,7 @@ func (c *comparison) options(m manager) controlplane.Options {
 		Say: func(format string, args ...any) { c.say(m.name, format, args...) },
 	}
 	if m.plain {
-		dir := filepath.Join(c.versionsDir, m.name)
-		o.Plain, o.Manager, o.TreeDir = true, filepath.Join(dir, "manager"), filepath.Join(dir, "source")
+		o = o.WithPlain(filepath.Join(c.versionsDir, m.name))
 	}
 	return o
 }
@@ -216,7 +214,7 @@ func (c *comparison) compare(ctx context.Context) (fault error) {
 			case <-ctx.Done():
 			}
 		}()
-		kube, err := objects.NewClient(plane.Config, m.api)
+		kube, err := objects.NewClient(plane.Config, plane.StoredVersion("workloads"))
 		if err != nil {
 			return err
 		}

@@ -130,6 +130,13 @@ integrations:
   - batch/job
 `
 
+// WithPlain has a plain release be started instead: dir has its manager, and source
+// is a link to its sources there.
+func (o Options) WithPlain(dir string) Options {
+	o.Plain, o.Manager, o.TreeDir = true, filepath.Join(dir, "manager"), filepath.Join(dir, "source")
+	return o
+}
+
 // Check returns an error that says what to run if something is missing.
 func (o Options) Check() error {
 	for _, path := range []string{filepath.Join(o.BinDir, "etcd"), filepath.Join(o.BinDir, "kube-apiserver"), o.manager()} {
@@ -338,7 +345,7 @@ func (c *ControlPlane) startManager(ctx context.Context) error {
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: managerNamespace}},
 		c.certificates.secret(),
 	} {
-		if err := kube.Create(ctx, obj); err != nil {
+		if err := client.IgnoreAlreadyExists(kube.Create(ctx, obj)); err != nil {
 			return err
 		}
 	}
@@ -389,6 +396,14 @@ func (c *ControlPlane) startManager(ctx context.Context) error {
 	return nil
 }
 
+// RestartManager stops the manager, and starts another one. It returns when that is
+// ready, or with an error when the context ends, or after a minute; it may still run
+// then.
+func (c *ControlPlane) RestartManager(ctx context.Context) error {
+	c.Manager.Stop()
+	return c.startManager(ctx)
+}
+
 func (c *ControlPlane) waitReady(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -419,6 +434,19 @@ func (c *ControlPlane) AddUser(user envtest.User) (*envtest.AuthenticatedUser, e
 	c.users.Lock()
 	defer c.users.Unlock()
 	return c.env.AddUser(user, nil)
+}
+
+// StoredVersion is the version of Kueue's API in which the objects of a resource are
+// stored.
+func (c *ControlPlane) StoredVersion(resource string) string {
+	for _, crd := range c.env.CRDs {
+		for _, version := range crd.Spec.Versions {
+			if crd.Spec.Names.Plural == resource && version.Storage {
+				return version.Name
+			}
+		}
+	}
+	return ""
 }
 
 // Stop stops all that was started. The error is ErrUnclean if something may still run.

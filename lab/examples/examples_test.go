@@ -64,8 +64,8 @@ type cluster struct {
 
 func TestExamples(t *testing.T) {
 	bin := os.Getenv("EXAMPLES_BIN")
-	if bin == "" {
-		t.Skip("EXAMPLES_BIN, the directory of the programs, is not set: run make test-examples")
+	if bin == "" || os.Getenv("EXAMPLES_TREE") == "" {
+		t.Skip("EXAMPLES_BIN and EXAMPLES_TREE, the directories of the programs and of the patched tree, are not set: run make test-examples")
 	}
 	c := startCluster(t, bin)
 	t.Run("budget", c.testBudget)
@@ -328,7 +328,7 @@ func (c *cluster) eventually(t *testing.T, what string, try func(context.Context
 func startCluster(t *testing.T, bin string) *cluster {
 	t.Helper()
 	out := t.TempDir()
-	started := startProcess(t, filepath.Join(bin, "cluster"), "--bin-dir="+bin, "--out="+out, "--tree-dir="+filepath.Join(bin, "..", "kueue"))
+	started := startProcess(t, filepath.Join(bin, "cluster"), "--bin-dir="+bin, "--out="+out, "--tree-dir="+os.Getenv("EXAMPLES_TREE"))
 	started.await(t, "The cluster is ready")
 	cfg, err := clientcmd.BuildConfigFromFlags("", filepath.Join(out, "kubeconfig"))
 	if err != nil {

@@ -28,14 +28,25 @@ import (
 	"kueue-acrequeueafter/lab/controlplane"
 )
 
-const (
-	binDir  = "../../../build/bin"
-	treeDir = "../../../build/kueue"
+// Where the programs are, the patched tree, and plain releases, unless the
+// environment says otherwise.
+var (
+	binDir   = fromEnvironment("DOCS_BIN_DIR", "../../../build/bin")
+	treeDir  = fromEnvironment("DOCS_TREE_DIR", "../../../build/kueue")
+	plainDir = fromEnvironment("DOCS_PLAIN_DIR", "../../../build/bench/versions")
 )
 
-// startControlPlane starts a control plane with the gate on, and returns the path
-// of a kubeconfig. All ends with the test.
-func startControlPlane(t *testing.T) string {
+func fromEnvironment(name, otherwise string) string {
+	if value := os.Getenv(name); value != "" {
+		return value
+	}
+	return otherwise
+}
+
+// startControlPlane starts a control plane with the gate on, or with a plain
+// release if one is named, and returns the path of a kubeconfig. All ends with the
+// test.
+func startControlPlane(t *testing.T, plain string) string {
 	t.Helper()
 	for _, tool := range []string{"kubectl", "jq", "promtool"} {
 		if _, err := os.Stat(filepath.Join(binDir, tool)); err != nil {
@@ -44,7 +55,11 @@ func startControlPlane(t *testing.T) string {
 	}
 	log.SetLogger(logr.Discard())
 	out := t.TempDir()
-	plane, err := controlplane.Start(t.Context(), controlplane.Options{BinDir: binDir, TreeDir: treeDir, Out: out, Gate: true})
+	options := controlplane.Options{BinDir: binDir, TreeDir: treeDir, Out: out, Gate: true}
+	if plain != "" {
+		options = options.WithPlain(filepath.Join(plainDir, plain))
+	}
+	plane, err := controlplane.Start(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,6 +47,7 @@ var (
 	notRun   = regexp.MustCompile(`(?s)^<!--\s*not run:\s*(.+?)\s*-->\s*$`)
 	hidden   = regexp.MustCompile(`(?s)^<!--\s*run:\n(.+?)-->\s*$`)
 	include  = regexp.MustCompile(`^<!--\s*run: (\S+\.md#\S+)\s*-->\s*$`)
+	plain    = regexp.MustCompile(`(?m)^<!--\s*run on: plain (v[\d.]+)\s*-->\s*$`)
 	fileName = regexp.MustCompile(`^(?://|#) ([\w./-]+\.\w+)\n`)
 )
 
@@ -54,6 +55,14 @@ var (
 func (b block) file() string {
 	if match := fileName.FindStringSubmatch(b.content); match != nil {
 		return match[1]
+	}
+	return ""
+}
+
+// plainRelease returns the plain release of Kueue that a page is about, or "".
+func plainRelease(page []byte) string {
+	if match := plain.FindSubmatch(page); match != nil {
+		return string(match[1])
 	}
 	return ""
 }
@@ -85,7 +94,7 @@ func blocks(page []byte) ([]block, error) {
 				found = append(found, block{section: section, language: "sh", content: match[1], line: lineOf(node, page)})
 			} else if match := include.FindStringSubmatch(comment); match != nil {
 				found = append(found, block{section: section, include: match[1], line: lineOf(node, page)})
-			} else if strings.Contains(comment, "run:") {
+			} else if strings.Contains(comment, "run") && strings.Contains(comment, ":") && !plain.MatchString(comment) {
 				return ast.WalkStop, fmt.Errorf("line %d: a comment of no known form: %s", lineOf(node, page), comment)
 			}
 		case *ast.CodeBlock:

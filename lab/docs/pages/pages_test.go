@@ -37,6 +37,9 @@ limitations under the License.
 //   - "not run: reason", for the block that follows; yaml is parsed nevertheless
 //   - "run:" and a script in the lines after it, for what a reader need not do
 //   - "run: page.md#section", for the blocks of another section
+//
+// A page with the comment "run on: plain v0.19.2" has that release of Kueue, without
+// the patches.
 package pages
 
 import (
@@ -71,6 +74,8 @@ const (
 type page struct {
 	*testing.T
 	kubeconfig string
+	// plain is the release of Kueue to start, if not the patched one.
+	plain string
 	// What the shell of one block leaves to the next.
 	folder, state string
 	counts        map[string]int
@@ -86,6 +91,11 @@ func TestPages(t *testing.T) {
 		t.Run(strings.TrimPrefix(name, "../../../docs/"), func(t *testing.T) {
 			t.Parallel()
 			p := &page{T: t, state: filepath.Join(t.TempDir(), "state"), folder: t.TempDir(), counts: map[string]int{}, files: map[string]bool{}}
+			content, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.plain = plainRelease(content)
 			p.runPage(name, "")
 			for file, used := range p.files {
 				if !used {
@@ -237,7 +247,7 @@ func (p *page) script(b block) error {
 // before it left, and returns what it printed.
 func (p *page) shell(script string) (string, error) {
 	if p.kubeconfig == "" {
-		p.kubeconfig = startControlPlane(p.T)
+		p.kubeconfig = startControlPlane(p.T, p.plain)
 	}
 	output, err := os.Create(filepath.Join(p.TempDir(), "output"))
 	if err != nil {
