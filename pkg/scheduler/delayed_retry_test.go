@@ -18,6 +18,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -109,6 +110,63 @@ func TestScheduleAfterWaitingForPodsReady(t *testing.T) {
 					}
 				})
 			})
+		}
+	}
+}
+
+// A reservation that is refused says nothing of the flavor: the next cycle must not
+// go on to the other ones, and give up as these are taken.
+func TestScheduleAfterRefusal(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	ctx, log := utiltesting.ContextWithLog(t)
+	now := time.Now()
+	free, taken := utiltestingapi.MakeResourceFlavor("free").Obj(), utiltestingapi.MakeResourceFlavor("taken").Obj()
+	cq := utiltestingapi.MakeClusterQueue("cq").ResourceGroup(
+		*utiltestingapi.MakeFlavorQuotas(free.Name).Resource(corev1.ResourceCPU, "1").Obj(),
+		*utiltestingapi.MakeFlavorQuotas(taken.Name).Resource(corev1.ResourceCPU, "1").Obj()).Obj()
+	lq := utiltestingapi.MakeLocalQueue("lq", metav1.NamespaceDefault).ClusterQueue(cq.Name).Obj()
+	wl := utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault).Queue("lq").Request(corev1.ResourceCPU, "1").Obj()
+	running := utiltestingapi.MakeWorkload("running", metav1.NamespaceDefault).Queue("lq").Request(corev1.ResourceCPU, "1").
+		SimpleReserveQuota("cq", taken.Name, now).AdmittedAt(true, now).Obj()
+	refusals := 1
+	cl := utiltesting.NewClientBuilder().
+		WithObjects(utiltesting.MakeNamespace(metav1.NamespaceDefault), free, taken, cq, lq, wl).
+		WithStatusSubresource(&kueue.Workload{}).
+		WithInterceptorFuncs(interceptor.Funcs{
+			SubResourcePatch: func(ctx context.Context, c client.Client, subresource string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+				if refusals > 0 {
+					refusals--
+					return errors.New("refused")
+				}
+				return utiltesting.TreatSSAAsStrategicMerge(ctx, c, subresource, obj, patch, opts...)
+			},
+		}).Build()
+	cqCache := schdcache.New(cl)
+	qManager := newManagerForTest(cl, cqCache)
+	cqCache.AddOrUpdateResourceFlavor(log, free)
+	cqCache.AddOrUpdateResourceFlavor(log, taken)
+	if err := cqCache.AddClusterQueue(ctx, cq); err != nil {
+		t.Fatalf("Inserting ClusterQueue in cache: %v", err)
+	}
+	cqCache.AddOrUpdateWorkload(log, running)
+	if err := qManager.AddClusterQueue(ctx, cq); err != nil {
+		t.Fatalf("Inserting ClusterQueue in manager: %v", err)
+	}
+	if err := qManager.AddLocalQueue(ctx, lq); err != nil {
+		t.Fatalf("Inserting LocalQueue in manager: %v", err)
+	}
+	scheduler := newScheduler(qManager, cqCache, cl, &utiltesting.EventRecorder{})
+	var wg sync.WaitGroup
+	scheduler.setAdmissionRoutineWrapper(routine.NewWrapper(func() { wg.Add(1) }, wg.Done))
+	for cycle := range 2 {
+		scheduler.schedule(ctx)
+		wg.Wait()
+		got := &kueue.Workload{}
+		if err := cl.Get(ctx, client.ObjectKeyFromObject(wl), got); err != nil {
+			t.Fatalf("Getting the workload: %v", err)
+		}
+		if reserved, want := workload.HasQuotaReservation(got), cycle == 1; reserved != want {
+			t.Errorf("Unexpected quota reservation after cycle %d: %t, want %t", cycle+1, reserved, want)
 		}
 	}
 }

@@ -20,9 +20,20 @@ import (
 	"github.com/go-logr/logr"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/workload"
 )
 
 func (s *Scheduler) forget(log logr.Logger, wl *kueue.Workload) {
 	_ = s.cache.DeleteWorkload(log, workload.Key(wl)) // not there is as good
+}
+
+// scanningAnew returns the entry of a workload whose reservation was refused, which
+// says nothing of the flavors that it was to get: the next cycle begins with the
+// first one again, and does not find that the others are taken.
+func scanningAnew(e entry) entry {
+	if features.Enabled(features.ACRequeueAfter) {
+		e.LastAssignment = nil
+	}
+	return e
 }
