@@ -11,7 +11,10 @@ GATE_ON_TESTFLAGS := -overlay $(GATE_ON_DIR)/overlay.json -skip $(GATE_ON_SKIP)
 OUR_MODULES := . lab kit examples
 
 .PHONY: test
-test: verify lint test-unit test-simulation test-kit test-examples test-conformance test-observability test-docs ## Run verify, lint, all unit tests, the simulation, the kit, the examples, the conformance test, the alerts and the documentation.
+test: verify lint test-modules test-base test-observability test-docs ## Run verify, lint, all unit tests, the simulation, the kit, the examples, the conformance test, the alerts and the documentation.
+
+.PHONY: test-base
+test-base: test-unit test-simulation test-kit test-examples test-conformance ## Run what of it depends on the base (for BASE=v0.19).
 
 .PHONY: lint
 lint: fresh-tree $(BIN)/staticcheck $(BIN)/lint ## Check format, go vet and staticcheck, and that no message decides: our modules, the overlay, the touched packages.
@@ -40,7 +43,7 @@ $(BIN)/lint: go.mod go.sum tools/lint/main.go tools/lint/messages/messages.go
 	@touch $@
 
 .PHONY: test-unit
-test-unit: fresh-tree ## Run upstream's and our unit tests of the touched packages, gate off and on, and our tools' tests.
+test-unit: fresh-tree ## Run upstream's and our unit tests of the touched packages, gate off and on.
 	@packages=$$($(PATCHSET) touched --unit); \
 	if [ -z "$$packages" ]; then echo "==> no package is touched"; exit 0; fi; \
 	tools/gate-on.sh $(TREE) $(GATE_ON_DIR); \
@@ -49,6 +52,9 @@ test-unit: fresh-tree ## Run upstream's and our unit tests of the touched packag
 	go test $$packages; \
 	echo "==> the same, gate on"; \
 	go test $(GATE_ON_TESTFLAGS) $$packages
+
+.PHONY: test-modules
+test-modules: fresh-tree ## Run the unit tests of our Go modules: the tools, the laboratory, the kit, the examples.
 	@for module in $(OUR_MODULES); do \
 		echo "==> tests of our module in $$module"; \
 		(cd $$module && PATCHED_TREE=$(TREE_DIR) go test -short ./...); \
