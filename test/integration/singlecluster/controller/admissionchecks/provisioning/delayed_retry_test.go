@@ -239,7 +239,7 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 		configs[name] = prc
 		util.MustCreate(ctx, k8sClient, utiltestingapi.MakeAdmissionCheck(string(name)).
 			ControllerName(kueue.ProvisioningRequestControllerName).
-			Parameters(kueue.GroupVersion.Group, "ProvisioningRequestConfig", prc.Name).
+			Parameters(kueue.SchemeGroupVersion.Group, "ProvisioningRequestConfig", prc.Name).
 			Obj())
 	}
 
@@ -360,7 +360,7 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 	applyExternal := func(requeueAfterSeconds *int32) {
 		ginkgo.GinkgoHelper()
 		gomega.Expect(k8sClient.Status().Patch(ctx, &kueue.Workload{
-			TypeMeta:   metav1.TypeMeta{APIVersion: kueue.GroupVersion.String(), Kind: "Workload"},
+			TypeMeta:   metav1.TypeMeta{APIVersion: kueue.SchemeGroupVersion.String(), Kind: "Workload"},
 			ObjectMeta: metav1.ObjectMeta{Name: key.Name, Namespace: key.Namespace},
 			Status: kueue.WorkloadStatus{AdmissionChecks: []kueue.AdmissionCheckState{{
 				Name: external, State: kueue.CheckStateRetry, LastTransitionTime: metav1.Now(), RequeueAfterSeconds: requeueAfterSeconds,
@@ -739,15 +739,12 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 
 		ginkgo.It("Should leave the counter of WaitForPodsReady alone, and have one of its own", func() {
 			restart(func(opts *managerSetupOpts) {
-				opts.waitForPodsReady = &config.WaitForPodsReady{
-					Enable:         true,
-					Timeout:        &metav1.Duration{Duration: time.Second},
-					BlockAdmission: ptr.To(false),
-					RequeuingStrategy: &config.RequeuingStrategy{
-						Timestamp:          ptr.To(config.EvictionTimestamp),
-						BackoffBaseSeconds: ptr.To[int32](3),
-						BackoffMaxSeconds:  ptr.To[int32](600),
-					},
+				opts.waitForPodsReady = enablePodsReady(time.Second)
+				opts.waitForPodsReady.BlockAdmission = ptr.To(false)
+				opts.waitForPodsReady.RequeuingStrategy = &config.RequeuingStrategy{
+					Timestamp:          ptr.To(config.EvictionTimestamp),
+					BackoffBaseSeconds: ptr.To[int32](3),
+					BackoffMaxSeconds:  ptr.To[int32](600),
 				}
 			})
 			createCheck(checkA, 1, 2)

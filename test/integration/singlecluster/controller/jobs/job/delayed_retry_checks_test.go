@@ -27,11 +27,11 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/metrics"
-	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
 	utiltestingmetrics "sigs.k8s.io/kueue/pkg/util/testing/metrics"
 	"sigs.k8s.io/kueue/pkg/workload"
 	"sigs.k8s.io/kueue/test/util"
@@ -282,11 +282,10 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, what the checks say"
 		t.expectRetryCycle(released, map[string]int32{t.checkA.Name: 1, t.checkB.Name: 1})
 		for _, reason := range []string{"EvictedDueToAdmissionCheck", "RequeueDelayed", "Requeued"} {
 			gomega.Eventually(func(g gomega.Gomega) {
-				found, err := utiltesting.HasMatchingEventAppeared(ctx, k8sClient, func(event *corev1.Event) bool {
-					return event.InvolvedObject.Name == t.key.Name && event.Reason == reason
-				})
-				g.Expect(err).NotTo(gomega.HaveOccurred())
-				g.Expect(found).To(gomega.BeTrue(), reason)
+				events := &corev1.EventList{}
+				g.Expect(k8sClient.List(ctx, events, client.InNamespace(t.key.Namespace))).To(gomega.Succeed())
+				g.Expect(events.Items).To(gomega.ContainElement(gomega.And(
+					gomega.HaveField("InvolvedObject.Name", t.key.Name), gomega.HaveField("Reason", reason))))
 			}, util.Timeout, util.Interval).Should(gomega.Succeed())
 		}
 	})

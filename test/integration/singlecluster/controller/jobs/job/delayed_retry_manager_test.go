@@ -33,12 +33,7 @@ import (
 
 	configapi "sigs.k8s.io/kueue/apis/config/v1beta1"
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
-	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
-	schdcache "sigs.k8s.io/kueue/pkg/cache/scheduler"
-	"sigs.k8s.io/kueue/pkg/constants"
-	"sigs.k8s.io/kueue/pkg/controller/core"
 	"sigs.k8s.io/kueue/pkg/features"
-	"sigs.k8s.io/kueue/pkg/scheduler"
 	"sigs.k8s.io/kueue/pkg/workload"
 	"sigs.k8s.io/kueue/test/util"
 )
@@ -228,13 +223,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, with two replicas", 
 			mgr.GetScheme().Default(configuration)
 			managerSetup()(ctx, mgr)
 
-			cCache := schdcache.New(mgr.GetClient())
-			queues := qcache.NewManager(mgr.GetClient(), cCache)
-			go queues.CleanUpOnContext(ctx)
-			go cCache.CleanUpOnContext(ctx)
-			failedCtrl, err := core.SetupControllers(mgr, queues, cCache, configuration)
-			gomega.Expect(err).ToNot(gomega.HaveOccurred(), "controller", failedCtrl)
-			sched := scheduler.New(queues, cCache, mgr.GetClient(), mgr.GetEventRecorderFor(constants.AdmissionName))
+			sched := setUpControllers(ctx, mgr, configuration)
 			gomega.Expect(mgr.Add(sched)).To(gomega.Succeed())
 		}
 		fwk.StartManager(replicaCtx, cfg, setup, func(o *manager.Options) {

@@ -320,14 +320,11 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, in the queues", dela
 
 		ginkgo.BeforeEach(func() {
 			t.startManager = func() {
-				waitForPodsReady := &configapi.WaitForPodsReady{
-					Enable:         true,
-					BlockAdmission: ptr.To(false),
-					Timeout:        &metav1.Duration{Duration: util.ShortTimeout},
-					RequeuingStrategy: &configapi.RequeuingStrategy{
-						Timestamp:          ptr.To(configapi.EvictionTimestamp),
-						BackoffBaseSeconds: ptr.To(backoffBaseSeconds),
-					},
+				waitForPodsReady := enablePodsReady(util.ShortTimeout)
+				waitForPodsReady.BlockAdmission = ptr.To(false)
+				waitForPodsReady.RequeuingStrategy = &configapi.RequeuingStrategy{
+					Timestamp:          ptr.To(configapi.EvictionTimestamp),
+					BackoffBaseSeconds: ptr.To(backoffBaseSeconds),
 				}
 				fwk.StartManager(ctx, cfg, managerAndControllersSetup(false, true,
 					&configapi.Configuration{WaitForPodsReady: waitForPodsReady},

@@ -49,7 +49,7 @@ type checkWriter func(g gomega.Gomega, key client.ObjectKey, check kueue.Admissi
 
 func applyCheck(g gomega.Gomega, key client.ObjectKey, check kueue.AdmissionCheckState) {
 	patch := &kueue.Workload{
-		TypeMeta:   metav1.TypeMeta{APIVersion: kueue.GroupVersion.String(), Kind: "Workload"},
+		TypeMeta:   metav1.TypeMeta{APIVersion: kueue.SchemeGroupVersion.String(), Kind: "Workload"},
 		ObjectMeta: metav1.ObjectMeta{Name: key.Name, Namespace: key.Namespace},
 		Status:     kueue.WorkloadStatus{AdmissionChecks: []kueue.AdmissionCheckState{check}},
 	}
@@ -60,7 +60,7 @@ func applyCheckWithResourceVersion(g gomega.Gomega, key client.ObjectKey, check 
 	wl := &kueue.Workload{}
 	g.Expect(k8sClient.Get(ctx, key, wl)).To(gomega.Succeed())
 	patch := &kueue.Workload{
-		TypeMeta:   metav1.TypeMeta{APIVersion: kueue.GroupVersion.String(), Kind: "Workload"},
+		TypeMeta:   metav1.TypeMeta{APIVersion: kueue.SchemeGroupVersion.String(), Kind: "Workload"},
 		ObjectMeta: metav1.ObjectMeta{Name: key.Name, Namespace: key.Namespace, ResourceVersion: wl.ResourceVersion},
 		Status:     kueue.WorkloadStatus{AdmissionChecks: []kueue.AdmissionCheckState{check}},
 	}
