@@ -17,9 +17,12 @@ limitations under the License.
 package scheduler
 
 import (
+	"context"
+
 	"github.com/go-logr/logr"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/workload"
 )
@@ -36,4 +39,18 @@ func scanningAnew(e entry) entry {
 		e.LastAssignment = nil
 	}
 	return e
+}
+
+// passOver has the queues not take a head any more for one that is being tried, when
+// the scheduler does not try it because the cache still accounts for it: they would
+// leave out what the event of its release puts back.
+func (s *Scheduler) passOver(ctx context.Context, head qcache.Head) {
+	if !features.Enabled(features.ACRequeueAfter) {
+		return
+	}
+	s.queues.ForgetHead(&head.Info)
+	// The event may have come before.
+	if !s.cache.IsAdded(head.Info) {
+		s.queues.RequeueWorkload(ctx, &head.Info, qcache.RequeueReasonFailedAfterNomination, "")
+	}
 }

@@ -58,3 +58,14 @@ func (c *ClusterQueue) fileInadmissible(key workload.Reference, wInfo *workload.
 func isMakingRoom(reason RequeueReason) bool {
 	return reason == RequeueReasonPendingPreemption || reason == RequeueReasonPendingMigration
 }
+
+// ForgetHead has the queues not take the workload for one that the scheduler tries.
+func (m *Manager) ForgetHead(head *workload.Info) {
+	m.Lock()
+	defer m.Unlock()
+	if cq := m.hm.ClusterQueue(head.ClusterQueue); cq != nil {
+		cq.rwm.Lock()
+		defer cq.rwm.Unlock()
+		cq.forgetInflightByKey(workload.Key(head.Obj))
+	}
+}
