@@ -1,9 +1,8 @@
 ##@ Shipping
 
-# Raise RELEASE with each release on the same base. Only a commit that has the
-# tag $(RELEASE_VERSION) has that version; another one has the commit behind it.
-# After a dot, because image tags and labels take no "+".
-RELEASE := 2
+# RELEASE is in base.yaml. Only a commit that has the tag $(RELEASE_VERSION) has
+# that version; another one has the commit behind it. After a dot, because image
+# tags and labels take no "+".
 RELEASE_VERSION := $(BASE_VERSION)-acrequeueafter.$(RELEASE)
 COMMIT := $(shell git rev-parse --verify --quiet HEAD || echo unknown)
 DIRTY := $(shell git diff --quiet HEAD -- 2>/dev/null || test $(COMMIT) = unknown || echo .dirty)
@@ -18,8 +17,8 @@ MANAGER_LDFLAGS := -s -w -X $(VERSION_PKG).GitVersion=$(VERSION) -X $(VERSION_PK
 ARCHITECTURES ?= amd64 arm64
 # The image's reference: nothing is pulled from "localhost".
 IMAGE ?= localhost/kueue:$(VERSION)
-MANAGERS := build/managers
-DIST := build/dist
+MANAGERS := build/managers$(BASE_SUFFIX)
+DIST := $(BASE_DIST)
 RELEASE_TOOL = $(BIN)/release --version $(VERSION) --base-version $(BASE_VERSION) --commit $(COMMIT) --created $(BUILD_DATE) \
 	--image $(IMAGE) --gate $(GATE) --arch $(subst $() ,$(comma),$(strip $(ARCHITECTURES))) --tree $(TREE_DIR) --managers $(MANAGERS) --dist $(DIST)
 
@@ -51,19 +50,19 @@ chart: fresh-tree release-tool ## Package the Helm chart to build/dist (IMAGE, G
 	@$(RELEASE_TOOL) chart
 
 .PHONY: dist
-dist: ## Write all that a release has to build/dist, emptied before, and check it (IMAGE, GATE).
-	@rm -rf build/dist
+dist: ## Write all that a release has to build/dist (build/dist-v0.19 for that base), emptied before, and check it (IMAGE, GATE).
+	@rm -rf $(DIST)
 	@$(MAKE) image
 	@$(MAKE) AS_IS=1 manifests chart pr
-	@$(RELEASE_TOOL) patches --from build/pr
-	@cp CHANGELOG.md build/dist/
+	@$(RELEASE_TOOL) patches --from $(BASE_PR)
+	@cp CHANGELOG.md $(DIST)/
 	@$(RELEASE_TOOL) checksums
 	@$(MAKE) AS_IS=1 check-dist
 
 # govulncheck, and the tests that install what is in build/dist.
 .PHONY: check-dist
 check-dist: fresh-tree release-tool envtest $(BIN)/govulncheck ## Check build/dist: versions, the difference to plain Kueue, vulnerabilities, that it installs.
-	@$(RELEASE_TOOL) check --base "$$(go list -m -f '{{.Dir}}' $(BASE_MODULE))" --govulncheck $(BIN)/govulncheck
+	@$(RELEASE_TOOL) check --base "$$(cd $(BASE_PIN) && go list -m -f '{{.Dir}}' $(BASE_MODULE))" --govulncheck $(BIN)/govulncheck
 	$(call say,installing the manifests and the chart on an API server)
 	@PATCHED_TREE=$(TREE_DIR) DIST=$(abspath $(DIST)) VERSION=$(VERSION) IMAGE=$(IMAGE) GATE=$(GATE) KUBEBUILDER_ASSETS=$(BIN) go test -count=1 -run TestInstall ./tools/release
 

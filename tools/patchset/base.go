@@ -40,6 +40,7 @@ type baseFile struct {
 
 	Module     string
 	Version    string
+	Release    int // the number of the next release on it, or of the last one
 	Pin        string
 	API        string
 	Kubernetes kubernetes
@@ -136,6 +137,9 @@ func (b *baseFile) check() error {
 	}
 	if len(b.Overlay) == 0 {
 		complain("overlay is missing: name the folders in which the patches may add files")
+	}
+	if b.Release < 1 {
+		complain("release is missing: the number of the next release, from 1")
 	}
 	if b.Version != "" && !semver.IsValid(b.Version) {
 		complain("version %q is none of a Go module, such as v1.2.3", b.Version)

@@ -60,6 +60,10 @@ func TestBaseIsRefused(t *testing.T) {
 			spoil: edit("tree: build/tree\nseries: patches/series", ""),
 			want:  []string{file, "tree is missing", "series is missing"},
 		},
+		"no release": {
+			spoil: edit("release: 3", "release: 0"),
+			want:  []string{"release is missing: the number of the next release"},
+		},
 		"version of something else": {
 			spoil: edit("version: v1.0.0", "version: 1.0"),
 			want:  []string{`version "1.0" is none of a Go module`},
@@ -152,7 +156,7 @@ include base.mk
 FLAGS := -skip $(GATE_ON_SKIP)
 .PHONY: show
 show:
-	@printf '%s\n' $(KUBE_VERSION) $(BASE_VERSION) $(TREE) $(BASE_SUFFIX) $(BASE_BIN) $(BASE_PR) $(BASE_DIST) $(INTEGRATION_SUITES) $(FLAGS) $(if x, --skip $(GATE_ON_GINKGO_SKIP))
+	@printf '%s\n' $(KUBE_VERSION) $(BASE_VERSION) $(RELEASE) $(BASE_PIN) $(TREE) $(BASE_SUFFIX) $(BASE_BIN) $(BASE_PR) $(BASE_DIST) $(INTEGRATION_SUITES) $(FLAGS) $(if x, --skip $(GATE_ON_GINKGO_SKIP))
 `)
 	cmd := exec.Command("make", "--no-print-directory", "show")
 	cmd.Dir = dir
@@ -162,6 +166,8 @@ show:
 	}
 	want := `1.2.3
 v1.0.0
+3
+.
 build/tree
 -v1
 build/bin/v1

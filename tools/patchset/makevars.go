@@ -19,6 +19,7 @@ package main
 import (
 	"fmt"
 	"path"
+	"strconv"
 	"strings"
 )
 
@@ -32,6 +33,8 @@ func (p project) printBase(format string) error {
 	for _, v := range []struct{ name, assign, value string }{
 		{"BASE_MODULE", ":=", b.Module},
 		{"BASE_VERSION", ":=", b.Version},
+		{"RELEASE", ":=", strconv.Itoa(b.Release)},
+		{"BASE_PIN", ":=", b.Pin},
 		{"BASE_API", ":=", b.API},
 		{"KUBE_VERSION", ":=", b.Kubernetes.Version},
 		{"TREE", "?=", b.Tree},

@@ -105,6 +105,7 @@ func (b *baseFile) textFor(name, version, kubernetes, text string) []byte {
 	}
 	folder := path.Join("bases", name)
 	set("version", version)
+	set("release", "1")
 	set("pin", folder)
 	set("tree", b.Tree[:len(b.Tree)-len(b.Suffix)]+"-"+name)
 	set("series", folder+"/patches/series")

@@ -55,6 +55,7 @@ var projectFiles = map[string]string{
 	"bases/v1/base.yaml": `
 module: example.org/upstream
 version: v1.0.0
+release: 3
 pin: .
 api: example.org/upstream/apis
 kubernetes: {version: 1.2.3}

@@ -111,7 +111,7 @@ func TestNewBase(t *testing.T) {
 		make.must("new-base", "--version", "v1.2.0", name)
 		text := f.get(f.project, "bases/"+name+"/base.yaml")
 		for _, want := range []string{
-			"\nversion: v1.2.0\n", "\npin: bases/" + name + "\n", "\ntree: build/tree-" + name + "\n", "\nsuffix: -" + name + "\n",
+			"\nversion: v1.2.0\n", "\nrelease: 1\n", "\npin: bases/" + name + "\n", "\ntree: build/tree-" + name + "\n", "\nsuffix: -" + name + "\n",
 			"\nseries: bases/" + name + "/patches/series\n", "\noverlay: [apis", shared,
 		} {
 			if !strings.Contains(text, want) {

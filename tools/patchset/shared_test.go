@@ -59,6 +59,7 @@ func newTwoBases(t *testing.T) (first, second *fixture) {
 	first.put(first.project, "bases/v2/base.yaml", `
 module: example.org/upstream
 version: v1.1.0
+release: 1
 pin: bases/v2
 api: example.org/upstream/apis/v2
 kubernetes: {version: 1.2.4}
