@@ -114,26 +114,42 @@ func (r *release) checkChart(context.Context) error {
 
 // expected are the differences to plain Kueue that a release has. Everything
 // else is a finding: rights, ports, security contexts, webhooks, arguments. A
-// difference that must be there and is not, is one too: without the fields the
-// API server drops what a check asks for, and nobody is told.
+// difference that must be there and is not, is one too. Some versions of Kueue have
+// the fields of the checks, without an upper bound; what must be there of the API
+// is in wantedFields.
 var expected = []struct {
 	what, object string
 	path         *regexp.Regexp
-	value        any                   // of what is added or replaced, or what it has among others; nil: any
+	value        any                   // of what is added or replaced; nil: any
 	required     func(r *release) bool // nil: it may be there
 }{
 	{"the image", managerDeployment, regexp.MustCompile(`^replace /spec/template/spec/containers/0/image$`), nil, always},
 	{"its pull policy", managerDeployment, regexp.MustCompile(`^replace /spec/template/spec/containers/0/imagePullPolicy$`), nil, nil},
 	{"the gate", managerDeployment, regexp.MustCompile(`^add /spec/template/spec/containers/0/args/[0-9]+$`), gateArgument, func(r *release) bool { return r.gate }},
-	{"the field requeueAfterSeconds", workloadsCRD, ofStatus("admissionChecks/items/properties/requeueAfterSeconds"), int32Schema, always},
-	{"the field retryCount", workloadsCRD, ofStatus("admissionChecks/items/properties/retryCount"), int32Schema, always},
-	{"the field backoffUntil", workloadsCRD, ofStatus("requeueState/properties/backoffUntil"), map[string]any{"type": "string", "format": "date-time"}, always},
-	{"the column with the time of the retry", workloadsCRD, regexp.MustCompile(`^add /spec/versions/[0-9]+/additionalPrinterColumns/[0-9]+$`), map[string]any{"name": "Requeue at", "jsonPath": ".status.requeueState.requeueAt"}, always},
+	{"the fields of the checks", workloadsCRD, ofStatus("add", "admissionChecks/items/properties/(requeueAfterSeconds|retryCount)"), nil, nil},
+	{"their upper bound", workloadsCRD, ofStatus("add", "admissionChecks/items/properties/(requeueAfterSeconds|retryCount)/maximum"), math.MaxInt32, nil},
+	{"their description", workloadsCRD, ofStatus("replace", "admissionChecks/items/properties/(requeueAfterSeconds|retryCount)/description"), nil, nil},
+	{"the field of the requeue state", workloadsCRD, ofStatus("add", "requeueState/properties/backoffUntil"), nil, nil},
+	{"the column with the time of the retry", workloadsCRD, regexp.MustCompile(`^add /spec/versions/[0-9]+/additionalPrinterColumns/[0-9]+$`), nil, nil},
+}
+
+// wantedFields are what each version of the API has of a workload's status. Without
+// them the API server drops what a check asks for, and nobody is told.
+var wantedFields = []struct {
+	path   []string
+	schema map[string]any // and more
+}{
+	{[]string{"admissionChecks", "items", "properties", "requeueAfterSeconds"}, int32Schema},
+	{[]string{"admissionChecks", "items", "properties", "retryCount"}, int32Schema},
+	{[]string{"requeueState", "properties", "backoffUntil"}, map[string]any{"type": "string", "format": "date-time"}},
 }
 
 // int32Schema keeps out what a client of Kueue could not read: one such value, once
 // stored, ends all lists and watches of Workloads.
 var int32Schema = map[string]any{"type": "integer", "format": "int32", "minimum": 0, "maximum": math.MaxInt32}
+
+// wantedColumn is one of "kubectl get workloads -o wide".
+var wantedColumn = map[string]any{"name": "Requeue at", "jsonPath": ".status.requeueState.requeueAt"}
 
 const (
 	managerDeployment = "Deployment kueue-system/kueue-controller-manager"
@@ -142,8 +158,8 @@ const (
 
 func always(*release) bool { return true }
 
-func ofStatus(path string) *regexp.Regexp {
-	return regexp.MustCompile(`^add /spec/versions/[0-9]+/schema/openAPIV3Schema/properties/status/properties/` + path + `$`)
+func ofStatus(operation, path string) *regexp.Regexp {
+	return regexp.MustCompile(`^` + operation + ` /spec/versions/[0-9]+/schema/openAPIV3Schema/properties/status/properties/` + path + `$`)
 }
 
 // compare prints the differences of two sets of objects, and returns an error
@@ -168,7 +184,62 @@ func (r *release) compare(before, after []*unstructured.Unstructured) error {
 			findings = append(findings, fmt.Errorf("not there: %s (%s, %s)", e.what, e.object, e.path))
 		}
 	}
+	return errors.Join(append(findings, checkAPI(after))...)
+}
+
+// checkAPI returns an error for what a version of the workloads' API lacks.
+func checkAPI(objects []*unstructured.Unstructured) error {
+	i := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool {
+		return o.GetKind()+" "+o.GetName() == workloadsCRD
+	})
+	if i < 0 {
+		return fmt.Errorf("not there: %s", workloadsCRD)
+	}
+	versions, _, err := unstructured.NestedSlice(objects[i].Object, "spec", "versions")
+	if err != nil {
+		return err
+	}
+	if len(versions) == 0 {
+		return fmt.Errorf("%s has no versions", workloadsCRD)
+	}
+	var findings []error
+	for _, version := range versions {
+		version := version.(map[string]any)
+		status := []string{"schema", "openAPIV3Schema", "properties", "status", "properties"}
+		for _, field := range wantedFields {
+			schema, _, err := unstructured.NestedMap(version, append(status, field.path...)...)
+			if err != nil {
+				return err
+			}
+			if !has(schema, field.schema) {
+				findings = append(findings, fmt.Errorf("%s in version %s is %s, and not %s", strings.Join(field.path, "."), version["name"], inJSON(schema), inJSON(field.schema)))
+			}
+		}
+		columns, _, err := unstructured.NestedSlice(version, "additionalPrinterColumns")
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(columns, func(column any) bool { return has(column.(map[string]any), wantedColumn) }) {
+			findings = append(findings, fmt.Errorf("version %s has no column %s", version["name"], inJSON(wantedColumn)))
+		}
+	}
 	return errors.Join(findings...)
+}
+
+// has tells whether an object has these fields, and maybe others.
+func has(object, want map[string]any) bool {
+	for name, value := range want {
+		if inJSON(object[name]) != inJSON(value) {
+			return false
+		}
+	}
+	return true
+}
+
+// inJSON writes what came from JSON, or is written as it is.
+func inJSON(value any) string {
+	text, _ := json.Marshal(value)
+	return string(text)
 }
 
 // difference is what one field of one object has else than before.
@@ -181,9 +252,7 @@ type difference struct {
 func (d difference) String() string {
 	text := d.object + ": " + d.path
 	if d.value != nil {
-		// What came from JSON can be written as JSON.
-		value, _ := json.Marshal(d.value)
-		text += " " + string(value)
+		text += " " + inJSON(d.value)
 	}
 	// A field's description is long.
 	if limit := 300; len(text) > limit {
@@ -196,26 +265,11 @@ func (d difference) String() string {
 // expected, or -1.
 func (d difference) expected() int {
 	for i, e := range expected {
-		if e.object == d.object && e.path.MatchString(d.path) && d.has(e.value) {
+		if e.object == d.object && e.path.MatchString(d.path) && (e.value == nil || inJSON(e.value) == inJSON(d.value)) {
 			return i
 		}
 	}
 	return -1
-}
-
-// has tells whether the value is as wanted; an object may have more than is wanted.
-func (d difference) has(want any) bool {
-	fields, ok := want.(map[string]any)
-	if !ok {
-		return want == nil || want == d.value
-	}
-	object, ok := d.value.(map[string]any)
-	for name, value := range fields {
-		wanted, _ := json.Marshal(value)
-		got, _ := json.Marshal(object[name])
-		ok = ok && bytes.Equal(wanted, got)
-	}
-	return ok
 }
 
 // differ returns the differences of two sets of objects, by object and path.

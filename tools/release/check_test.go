@@ -66,21 +66,30 @@ spec:
     schema: {openAPIV3Schema: {properties: {status: {properties: {admissionChecks: {items: {properties: {name: {type: string}}}}, requeueState: {properties: {count: {type: integer}}}}}}}}
 `
 
+const (
+	int32s = "{description: ours, type: integer, format: int32, minimum: 0, maximum: 2147483647}"
+	// unbounded are the fields of later versions of plain Kueue.
+	unbounded = "{description: theirs, type: integer, format: int32, minimum: 0}"
+)
+
 // released is what a release changes of them: old, new, old, new ...
 var released = []string{
 	"upstream:main", "ours:v1",
 	`["--zap-log-level=2"]`, `["--zap-log-level=2", "--feature-gates=ACRequeueAfter=true"]`,
-	"{name: {type: string}}", "{name: {type: string}, requeueAfterSeconds: {type: integer, format: int32, minimum: 0, maximum: 2147483647}, retryCount: {type: integer, format: int32, minimum: 0, maximum: 2147483647}}",
+	"{name: {type: string}}", "{name: {type: string}, requeueAfterSeconds: " + int32s + ", retryCount: " + int32s + "}",
 	"{count: {type: integer}}", "{count: {type: integer}, backoffUntil: {type: string, format: date-time}}",
 	"[{name: Age}]", "[{name: Age}, {name: Requeue at, jsonPath: .status.requeueState.requeueAt}]",
 }
 
 func TestCompare(t *testing.T) {
 	const manager = "not expected: " + managerDeployment + ": "
-	const status = "/spec/versions/[0-9]+/schema/openAPIV3Schema/properties/status/properties/"
+	const wantInt32 = `{"format":"int32","maximum":2147483647,"minimum":0,"type":"integer"}`
+	withFields := []string{"{name: {type: string}}", "{name: {type: string}, requeueAfterSeconds: " + unbounded + ", retryCount: " + unbounded + "}"}
+	secondVersion := []string{"  - name: v1beta1\n", "  - name: v1beta2\n    schema: {openAPIV3Schema: {properties: {status: {properties: {}}}}}\n  - name: v1beta1\n"}
 	cases := map[string]struct {
 		gateOff bool
-		change  []string // of what is released: old, new, old, new ...
+		plain   []string // changes of plain Kueue: old, new, old, new ...
+		change  []string // those of what is released
 		// refused is the finding; empty: none.
 		refused string
 	}{
@@ -101,22 +110,43 @@ func TestCompare(t *testing.T) {
 			refused: "not there: the image (" + managerDeployment + ", ^replace /spec/template/spec/containers/0/image$)",
 		},
 		"the fields of the checks are missing": {
-			change: []string{", requeueAfterSeconds: {type: integer, format: int32, minimum: 0, maximum: 2147483647}, retryCount: {type: integer, format: int32, minimum: 0, maximum: 2147483647}", ""},
-			refused: "not there: the field requeueAfterSeconds (" + workloadsCRD + ", ^add " + status + "admissionChecks/items/properties/requeueAfterSeconds$)\n" +
-				"not there: the field retryCount (" + workloadsCRD + ", ^add " + status + "admissionChecks/items/properties/retryCount$)",
+			change: []string{", requeueAfterSeconds: " + int32s + ", retryCount: " + int32s, ""},
+			refused: "admissionChecks.items.properties.requeueAfterSeconds in version v1beta1 is null, and not " + wantInt32 + "\n" +
+				"admissionChecks.items.properties.retryCount in version v1beta1 is null, and not " + wantInt32,
 		},
 		"the field of the requeue state is missing": {
 			change:  []string{", backoffUntil: {type: string, format: date-time}", ""},
-			refused: "not there: the field backoffUntil (" + workloadsCRD + ", ^add " + status + "requeueState/properties/backoffUntil$)",
+			refused: `requeueState.properties.backoffUntil in version v1beta1 is null, and not {"format":"date-time","type":"string"}`,
 		},
 		"a field has no maximum": {
-			change: []string{"retryCount: {type: integer, format: int32, minimum: 0, maximum: 2147483647}", "retryCount: {type: integer, format: int32, minimum: 0}"},
-			refused: "not expected: " + workloadsCRD + `: add /spec/versions/0/schema/openAPIV3Schema/properties/status/properties/admissionChecks/items/properties/retryCount {"format":"int32","minimum":0,"type":"integer"}` +
-				"\nnot there: the field retryCount (" + workloadsCRD + ", ^add " + status + "admissionChecks/items/properties/retryCount$)",
+			change:  []string{"retryCount: " + int32s, "retryCount: {type: integer, format: int32, minimum: 0}"},
+			refused: `admissionChecks.items.properties.retryCount in version v1beta1 is {"format":"int32","minimum":0,"type":"integer"}, and not ` + wantInt32,
 		},
 		"the column is missing": {
 			change:  []string{", {name: Requeue at, jsonPath: .status.requeueState.requeueAt}", ""},
-			refused: "not there: the column with the time of the retry (" + workloadsCRD + ", ^add /spec/versions/[0-9]+/additionalPrinterColumns/[0-9]+$)",
+			refused: `version v1beta1 has no column {"jsonPath":".status.requeueState.requeueAt","name":"Requeue at"}`,
+		},
+		"plain Kueue has the fields of the checks, unbounded": {
+			plain: withFields,
+		},
+		"it has them, and they stay unbounded": {
+			plain:   withFields,
+			change:  []string{"retryCount: " + int32s, "retryCount: " + unbounded},
+			refused: `admissionChecks.items.properties.retryCount in version v1beta1 is {"description":"theirs","format":"int32","minimum":0,"type":"integer"}, and not ` + wantInt32,
+		},
+		"it has them, and they lose the lower bound": {
+			plain:  withFields,
+			change: []string{"retryCount: " + int32s, "retryCount: {description: ours, type: integer, format: int32, maximum: 2147483647}"},
+			refused: "not expected: " + workloadsCRD + ": remove /spec/versions/0/schema/openAPIV3Schema/properties/status/properties/admissionChecks/items/properties/retryCount/minimum\n" +
+				`admissionChecks.items.properties.retryCount in version v1beta1 is {"description":"ours","format":"int32","maximum":2147483647,"type":"integer"}, and not ` + wantInt32,
+		},
+		"the second version of the API has nothing": {
+			plain:  secondVersion,
+			change: secondVersion,
+			refused: "admissionChecks.items.properties.requeueAfterSeconds in version v1beta2 is null, and not " + wantInt32 + "\n" +
+				"admissionChecks.items.properties.retryCount in version v1beta2 is null, and not " + wantInt32 + "\n" +
+				`requeueState.properties.backoffUntil in version v1beta2 is null, and not {"format":"date-time","type":"string"}` + "\n" +
+				`version v1beta2 has no column {"jsonPath":".status.requeueState.requeueAt","name":"Requeue at"}`,
 		},
 		"another argument": {
 			change:  []string{`["--zap-log-level=2"`, `["--zap-log-level=2", "--pprof"`},
@@ -151,8 +181,9 @@ func TestCompare(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRelease(t, "")
 			r.gate = !tc.gateOff
+			before := replaced(t, plainObjects, tc.plain)
 			after := replaced(t, replaced(t, plainObjects, released), tc.change)
-			if diff := cmp.Diff(tc.refused, text(r.compare(objects(t, plainObjects), objects(t, after)))); diff != "" {
+			if diff := cmp.Diff(tc.refused, text(r.compare(objects(t, before), objects(t, after)))); diff != "" {
 				t.Errorf("findings (-want,+got):\n%s", diff)
 			}
 		})
@@ -271,11 +302,11 @@ func TestLoggedVersion(t *testing.T) {
 }
 
 func TestNewestVersion(t *testing.T) {
-	if got, err := newestVersion([]byte("# Changelog\n\n## v2.0.0 (today)\n\n## v1.0.0\n")); err != nil || got != "v2.0.0" {
-		t.Errorf("newestVersion = %q, %v", got, err)
-	}
-	if _, err := newestVersion([]byte("# Changelog\n")); err == nil {
-		t.Error("no version: want an error")
+	changelog := []byte("# Changelog\n\n## v2.0.0-ours.1 (today)\n\n## v1.0.0-ours.2\n\n## v1.0.0-ours.1\n")
+	for baseVersion, want := range map[string]string{"v2.0.0": "v2.0.0-ours.1", "v1.0.0": "v1.0.0-ours.2", "v1.0": ""} {
+		if got, err := newestVersion(changelog, baseVersion); got != want || (err != nil) != (want == "") {
+			t.Errorf("newestVersion on %s = %q, %v", baseVersion, got, err)
+		}
 	}
 }
 
@@ -334,7 +365,7 @@ func TestVersions(t *testing.T) {
 			change: func(t *testing.T, r *release) {
 				put(t, r.changelogPath(), []byte("## "+otherVersion+"\n"))
 			},
-			wantErr: "the newest version in the changelog is " + otherVersion,
+			wantErr: "the newest version on v0.14.8 in the changelog is " + otherVersion,
 		},
 		"the image is of another version": {
 			change: func(t *testing.T, r *release) {

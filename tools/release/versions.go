@@ -109,25 +109,27 @@ func (r *release) checkVersions(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	newest, err := newestVersion(changelog)
+	newest, err := newestVersion(changelog, r.baseVersion)
 	if err != nil {
 		return err
 	}
 	// A build between two releases has its commit behind it.
 	if newest != r.version && !strings.HasPrefix(r.version, newest+".") {
-		problems = append(problems, fmt.Errorf("the newest version in the changelog is %s, and not %s", newest, r.version))
+		problems = append(problems, fmt.Errorf("the newest version on %s in the changelog is %s, and not %s", r.baseVersion, newest, r.version))
 	}
 	return errors.Join(problems...)
 }
 
 var changelogHeading = regexp.MustCompile(`(?m)^## (v\S+)`)
 
-func newestVersion(changelog []byte) (string, error) {
-	heading := changelogHeading.FindSubmatch(changelog)
-	if heading == nil {
-		return "", errors.New("the changelog has no heading with a version")
+// newestVersion returns the first version of a changelog on a version of Kueue.
+func newestVersion(changelog []byte, baseVersion string) (string, error) {
+	for _, heading := range changelogHeading.FindAllSubmatch(changelog, -1) {
+		if version := string(heading[1]); strings.HasPrefix(version, baseVersion+"-") {
+			return version, nil
+		}
 	}
-	return string(heading[1]), nil
+	return "", fmt.Errorf("the changelog has no heading with a version on %s", baseVersion)
 }
 
 // openArchive opens the image's archive, which is an OCI layout.
