@@ -263,6 +263,16 @@ func (c *ControlPlane) installWebhooks(ctx context.Context) (err error) {
 	if err := c.hooks.PrepWithoutInstalling(); err != nil {
 		return err
 	}
+	prefix, err := c.options.source().namePrefix()
+	if err != nil {
+		return err
+	}
+	for _, hook := range c.hooks.MutatingWebhooks {
+		hook.Name = prefix + hook.Name
+	}
+	for _, hook := range c.hooks.ValidatingWebhooks {
+		hook.Name = prefix + hook.Name
+	}
 	if c.certificates, err = newCertificates(c.hooks.LocalServingHostExternalName); err != nil {
 		return err
 	}

@@ -33,6 +33,15 @@ func (s source) config(path string) string {
 	return filepath.Join(string(s), "config", "components", path)
 }
 
+// namePrefix is that of the objects in Kueue's manifests.
+func (s source) namePrefix() (string, error) {
+	var kustomization struct {
+		NamePrefix string `json:"namePrefix"`
+	}
+	err := read(filepath.Join(string(s), "config", "default", "kustomization.yaml"), &kustomization)
+	return kustomization.NamePrefix, err
+}
+
 func (s source) crds() string          { return s.config("crd/bases") }
 func (s source) webhooks() string      { return s.config("webhook") }
 func (s source) managerConfig() string { return s.config("manager/controller_manager_config.yaml") }
