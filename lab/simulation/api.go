@@ -74,7 +74,7 @@ func init() {
 	utilruntime.Must(kueue.AddToScheme(scheme))
 	utilruntime.Must(kueuealpha.AddToScheme(scheme))
 	utilruntime.Must(autoscaling.AddToScheme(scheme))
-	utilruntime.Must(loadResources("../../build/kueue"))
+	utilruntime.Must(loadResources(treeDir))
 }
 
 // loadResources defines what the API serves: Kueue's CRDs from the tree, and

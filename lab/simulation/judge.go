@@ -961,8 +961,8 @@ func (j *judge) at(t time.Time) string {
 	return fmt.Sprintf("%.0fs", t.Sub(j.world.start).Seconds())
 }
 
-// hideNewFields: for traces that are compared with upstream's, which has no such
-// fields.
+// hideNewFields: for traces that are compared with those of upstream's code, where
+// it has no such fields.
 var hideNewFields bool
 
 func checkText(check kueue.AdmissionCheckState) string {

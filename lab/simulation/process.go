@@ -27,10 +27,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -39,15 +37,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	configapi "sigs.k8s.io/kueue/apis/config/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
 	schdcache "sigs.k8s.io/kueue/pkg/cache/scheduler"
-	"sigs.k8s.io/kueue/pkg/constants"
-	"sigs.k8s.io/kueue/pkg/controller/admissionchecks/provisioning"
-	"sigs.k8s.io/kueue/pkg/controller/core"
 	"sigs.k8s.io/kueue/pkg/controller/core/indexer"
-	"sigs.k8s.io/kueue/pkg/controller/jobframework"
-	"sigs.k8s.io/kueue/pkg/controller/jobs/job"
-	"sigs.k8s.io/kueue/pkg/scheduler"
 
 	"kueue-acrequeueafter/lab/simulation/memapi"
 )
@@ -121,47 +114,6 @@ func (w *World) startProcess(name string) (*process, error) {
 	return p, nil
 }
 
-func (w *World) setUp(ctx context.Context, p *process) error {
-	mgr, cfg := p.mgr, w.configuration()
-	p.cache = schdcache.New(mgr.GetClient(), schdcache.WithPodsReadyTracking(cfg.WaitForPodsReady != nil && cfg.WaitForPodsReady.Enable && *cfg.WaitForPodsReady.BlockAdmission))
-	p.queues = qcache.NewManager(mgr.GetClient(), p.cache)
-	if err := indexer.Setup(ctx, mgr.GetFieldIndexer()); err != nil {
-		return err
-	}
-	if err := provisioning.SetupIndexer(ctx, mgr.GetFieldIndexer()); err != nil {
-		return err
-	}
-	if err := job.SetupIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
-		return err
-	}
-	if name, err := core.SetupControllers(mgr, p.queues, p.cache, cfg); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	prov, err := provisioning.NewController(mgr.GetClient(), mgr.GetEventRecorderFor("kueue-provisioning-request-controller"))
-	if err != nil {
-		return err
-	}
-	if err := prov.SetupWithManager(mgr); err != nil {
-		return err
-	}
-	jobs, err := job.NewReconciler(ctx, mgr.GetClient(), mgr.GetFieldIndexer(), mgr.GetEventRecorderFor("batch-job-kueue-controller"),
-		jobframework.WithManageJobsWithoutQueueName(false),
-		jobframework.WithManagedJobsNamespaceSelector(labels.Everything()),
-		jobframework.WithWaitForPodsReady(cfg.WaitForPodsReady),
-		jobframework.WithObjectRetentionPolicies(cfg.ObjectRetentionPolicies),
-		jobframework.WithManagerName(constants.KueueName),
-		jobframework.WithCache(p.cache),
-		jobframework.WithQueues(p.queues),
-	)
-	if err != nil {
-		return err
-	}
-	if err := jobs.SetupWithManager(mgr); err != nil {
-		return err
-	}
-	return mgr.Add(scheduler.New(p.queues, p.cache, mgr.GetClient(), mgr.GetEventRecorderFor(constants.AdmissionName)))
-}
-
 // fillCache has the manager start with all kinds in its cache. The first read of
 // one that is not there waits by the clock, at times under a lock of the queues;
 // and while another goroutine wants that lock, the clock of the bubble stands still.
@@ -216,10 +168,6 @@ type manager struct {
 	process *process
 }
 
-func (manager) GetEventRecorderFor(string) record.EventRecorder {
-	return &record.FakeRecorder{}
-}
-
 func (m manager) GetCache() cache.Cache {
 	if !m.world.config.Late {
 		return m.Manager.GetCache()
@@ -244,7 +192,7 @@ type lateInformer struct {
 
 func (i lateInformer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler, options toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
 	// The workload controller, which tells the queues, is the one with this type.
-	if strings.Contains(fmt.Sprintf("%T", handler), "v1beta1.Workload,") {
+	if strings.Contains(fmt.Sprintf("%T", handler), kueue.GroupVersion.Version+".Workload,") {
 		handler = lateHandler{handler, i.manager}
 	}
 	return i.Informer.AddEventHandlerWithOptions(handler, options)

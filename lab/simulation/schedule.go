@@ -126,7 +126,7 @@ var sleeps = []time.Duration{time.Millisecond, 50 * time.Millisecond, 300 * time
 func Run(t *testing.T, s Schedule) Result {
 	var result Result
 	gate := features.Enabled(features.ACRequeueAfter)
-	defer func() { _ = features.SetEnable(features.ACRequeueAfter, gate) }()
+	defer func() { _ = setFeature(features.ACRequeueAfter, gate) }()
 	//lint:ignore SA1019 the jitter of client-go comes from there; the test sets randseednop=0
 	mathrand.Seed(1)
 	synctest.Test(t, func(t *testing.T) {

@@ -443,7 +443,7 @@ func TestGateOff(t *testing.T) {
 		t.Skip("needs upstream's traces: make test-simulation")
 	}
 	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, false)
-	hideNewFields = true
+	hideNewFields = !baseHasFields
 	t.Cleanup(func() { hideNewFields = false })
 	// Ours run until one way is ahead by so many runs, or until it is plain after the
 	// most of them that neither is.
@@ -557,6 +557,7 @@ func TestMutants(t *testing.T) {
 	for _, m := range mutants.All {
 		t.Run(m.Name, func(t *testing.T) {
 			t.Setenv(mutants.Variable, m.Name)
+			features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, m.MergePatch)
 			for seed := range limit {
 				result := Run(t, example(seed))
 				if violation := (*Violation)(nil); errors.As(result.Err, &violation) {

@@ -33,6 +33,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/featuregate"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -245,12 +247,7 @@ func (w *World) strategy(names ...kueue.AdmissionCheckReference) *kueue.Admissio
 func (w *World) configuration() *configapi.Configuration {
 	cfg := &configapi.Configuration{Namespace: ptr.To(systemNamespace)}
 	if w.config.PodsReady {
-		cfg.WaitForPodsReady = &configapi.WaitForPodsReady{
-			Enable: true, BlockAdmission: ptr.To(false), Timeout: &metav1.Duration{Duration: podsReadyTimeout},
-			RequeuingStrategy: &configapi.RequeuingStrategy{
-				Timestamp: ptr.To(configapi.EvictionTimestamp), BackoffBaseSeconds: ptr.To[int32](podsReadyBase), BackoffMaxSeconds: ptr.To[int32](podsReadyMax),
-			},
-		}
+		cfg.WaitForPodsReady = waitForPodsReady()
 	}
 	if w.config.Replicas > 1 {
 		cfg.LeaderElection = &leaderElection
@@ -459,12 +456,17 @@ func (w *World) crash(i int) error {
 	return w.startNext()
 }
 
+// setFeature switches a gate, in a test that sets it back.
+func setFeature(gate featuregate.Feature, on bool) error {
+	return utilfeature.DefaultMutableFeatureGate.Set(fmt.Sprintf("%s=%v", gate, on))
+}
+
 // setGate starts all processes anew with the gate on or off.
 func (w *World) setGate(on bool) error {
 	w.note("all managers stop, and start with the gate on: %v", on)
 	w.stop()
 	w.judge.switched(on)
-	if err := features.SetEnable(features.ACRequeueAfter, on); err != nil {
+	if err := setFeature(features.ACRequeueAfter, on); err != nil {
 		return err
 	}
 	for range w.config.Replicas {

@@ -33,27 +33,27 @@ const Variable = "KUEUE_MUTANT"
 // unless mutant(name) is true.
 type Mutant struct {
 	Name, File, Old, New string
+	// MergePatch: it is one of the other way of writing.
+	MergePatch bool
 }
 
 const (
 	deadline   = "pkg/workload/delayed_retry_deadline.go"
 	plan       = "pkg/workload/delayed_retry_plan.go"
 	write      = "pkg/workload/delayed_retry_write.go"
-	apply      = "pkg/workload/versioned_apply.go"
-	times      = "pkg/workload/stored_times.go"
-	writes     = "pkg/workload/workload.go"
+	times      = "pkg/workload/times/times.go"
 	reconciler = "pkg/controller/core/workload_delayed_retry.go"
 	queues     = "pkg/cache/queue/delayed_retry.go"
 	requests   = "pkg/controller/admissionchecks/provisioning/delayed_retry.go"
 )
 
 // All are built together, and switched on one at a time.
-var All = []Mutant{
+var All = append([]Mutant{
 	{
 		// As upstream resets them, so that a retry is forgotten with its delay.
 		Name: "reset-at-eviction", File: write,
-		Old: `case !deactivated && (evictedByCheck || isAnswer(check.State)):`,
-		New: `case !mutant("reset-at-eviction") && !deactivated && (evictedByCheck || isAnswer(check.State)):`,
+		Old: `if !deactivated && (evictedByCheck || isAnswer(check.State)) {`,
+		New: `if !mutant("reset-at-eviction") && !deactivated && (evictedByCheck || isAnswer(check.State)) {`,
 	},
 	{
 		// The stuck state of the KEP.
@@ -67,11 +67,6 @@ var All = []Mutant{
 		New: "case kueue.CheckStateRetry:\nif mutant(\"double-count\") {\nretryCount = ptr.To(ptr.Deref(retryCount, 0) + 1)\n}\n\t\t\tretryCount =",
 	},
 	{
-		Name: "apply-from-an-old-copy", File: writes,
-		Old: "if features.Enabled(features.ACRequeueAfter) {\n\t\treturn applyToVersion",
-		New: "if !mutant(\"apply-from-an-old-copy\") && features.Enabled(features.ACRequeueAfter) {\n\t\treturn applyToVersion",
-	},
-	{
 		Name: "apply-over-what-was-not-seen", File: apply,
 		Old: "if !canApplyTo(",
 		New: "if !mutant(\"apply-over-what-was-not-seen\") && !canApplyTo(",
@@ -79,8 +74,8 @@ var All = []Mutant{
 	{
 		// The delay is cut short by the fraction of a second that the API drops.
 		Name: "eviction-in-the-past", File: deadline,
-		Old: "return roundedUp(now)",
-		New: "if mutant(\"eviction-in-the-past\") {\nreturn now\n}\nreturn roundedUp(now)",
+		Old: "return times.RoundedUp(now)",
+		New: "if mutant(\"eviction-in-the-past\") {\nreturn now\n}\nreturn times.RoundedUp(now)",
 	},
 	{
 		Name: "fraction-of-a-transition-cut", File: times,
@@ -90,8 +85,8 @@ var All = []Mutant{
 	{
 		// For controllers that send old transition times again.
 		Name: "deadline-from-the-transition-alone", File: deadline,
-		Old: "start := later(check.LastTransitionTime.Time, evictedAt)",
-		New: "start := later(check.LastTransitionTime.Time, evictedAt)\nif mutant(\"deadline-from-the-transition-alone\") {\nstart = check.LastTransitionTime.Time\n}",
+		Old: "start := times.Later(check.LastTransitionTime.Time, evictedAt)",
+		New: "start := times.Later(check.LastTransitionTime.Time, evictedAt)\nif mutant(\"deadline-from-the-transition-alone\") {\nstart = check.LastTransitionTime.Time\n}",
 	},
 	{
 		Name: "no-delay-counts-from-the-transition", File: deadline,
@@ -100,8 +95,8 @@ var All = []Mutant{
 	},
 	{
 		Name: "no-latest-time", File: times,
-		Old: "if t = roundedUp(t); t.After(latestTime) {",
-		New: `if t = roundedUp(t); t.After(latestTime) && !mutant("no-latest-time") {`,
+		Old: "if t = RoundedUp(t); t.After(latestTime) {",
+		New: `if t = RoundedUp(t); t.After(latestTime) && !mutant("no-latest-time") {`,
 	},
 	{
 		Name: "times-not-repaired", File: times,
@@ -132,14 +127,14 @@ var All = []Mutant{
 	},
 	{
 		Name: "deactivation-leaves-traces", File: plan,
-		Old: `!IsEvicted(wl) || !hasRetryTraces(wl) {`,
-		New: `!IsEvicted(wl) || !hasRetryTraces(wl) || mutant("deactivation-leaves-traces") {`,
+		Old: `!hasRetryTraces(wl) {`,
+		New: `!hasRetryTraces(wl) || mutant("deactivation-leaves-traces") {`,
 	},
 	{
 		// What counts from the deactivation would count from the eviction before it.
 		Name: "deactivated-at-the-eviction", File: write,
-		Old: "SetEvictedCondition(wl, now, reason, message)\n\t\tapimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime = metav1.NewTime(now)",
-		New: "at := evictedAt(wl)\nSetEvictedCondition(wl, now, reason, message)\nif !mutant(\"deactivated-at-the-eviction\") {\nat = now\n}\napimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime = metav1.NewTime(at)",
+		Old: "apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime = metav1.NewTime(now)",
+		New: "if !mutant(\"deactivated-at-the-eviction\") {\napimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime = metav1.NewTime(now)\n}",
 	},
 	{
 		Name: "delay-kept-at-the-requeue", File: write,
@@ -174,8 +169,8 @@ var All = []Mutant{
 	{
 		// As the first release did, after its own write.
 		Name: "taken-out-of-the-queue-by-the-reconciler", File: reconciler,
-		Old: `r.recorder.Event(wl, corev1.EventTypeNormal, "RequeueDelayed"`,
-		New: "if mutant(\"taken-out-of-the-queue-by-the-reconciler\") {\nr.queues.DeleteWorkload(wl)\n}\nr.recorder.Event(wl, corev1.EventTypeNormal, \"RequeueDelayed\"",
+		Old: `r.reportEvent(wl, "RequeueDelayed", plan.Message)`,
+		New: "r.reportEvent(wl, \"RequeueDelayed\", plan.Message)\nif mutant(\"taken-out-of-the-queue-by-the-reconciler\") {\n" + leaveQueue + "\n}",
 	},
 	{
 		Name: "count-not-reset", File: write,
@@ -203,14 +198,14 @@ var All = []Mutant{
 		Old: `if retries < *strategy.BackoffLimitCount {`,
 		New: `if retries < *strategy.BackoffLimitCount || mutant("one-retry-too-many") && retries == *strategy.BackoffLimitCount {`,
 	},
-}
+}, ofBase...)
 
 // helper is what the mutants call.
 const helper = "package %s\n\nimport \"os\"\n\nfunc mutant(name string) bool { return os.Getenv(%q) == name }\n"
 
 // helpers belong to mutants of the file write.
 const helpers = `
-func keptDelay(check *kueue.AdmissionCheckState) *int32 {
+func keptDelay(check kueue.AdmissionCheckState) *int32 {
 	if mutant("delay-kept-at-the-requeue") {
 		return check.RequeueAfterSeconds
 	}

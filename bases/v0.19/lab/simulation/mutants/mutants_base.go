@@ -1,0 +1,49 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package mutants
+
+// What differs between the versions of Kueue.
+
+const (
+	apply      = "pkg/workload/patching/versioned_apply.go"
+	applyBase  = "pkg/workload/patching/versioned_apply_base.go"
+	writes     = "pkg/workload/patching/patching.go"
+	controller = "pkg/controller/core/workload_controller.go"
+
+	// leaveQueue is how a reconciler takes wl out of the queues.
+	leaveQueue = "r.queues.DeleteWorkload(ctrl.LoggerFrom(ctx), workload.Key(wl))"
+)
+
+var ofBase = []Mutant{
+	{
+		Name: "apply-from-an-old-copy", File: writes,
+		Old: "if features.Enabled(features.ACRequeueAfter) {\n\t\treturn patchVersion",
+		New: "if !mutant(\"apply-from-an-old-copy\") && features.Enabled(features.ACRequeueAfter) {\n\t\treturn patchVersion",
+	},
+	{
+		// Upstream tries a merge patch again on what a check has said since.
+		Name: "merge-patch-over-what-was-not-seen", File: applyBase, MergePatch: true,
+		Old: "&& !canApplyTo(seen, latest, clk) {",
+		New: "&& !canApplyTo(seen, latest, clk) && !mutant(\"merge-patch-over-what-was-not-seen\") {",
+	},
+	{
+		// Upstream's own delays: with the quota held, and counted in another way.
+		Name: "upstream-records-the-delay", File: controller,
+		Old: "requeueAt != nil && !features.Enabled(features.ACRequeueAfter) {",
+		New: "requeueAt != nil && (!features.Enabled(features.ACRequeueAfter) || mutant(\"upstream-records-the-delay\")) {",
+	},
+}

@@ -1,0 +1,35 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package mutants
+
+// What differs between the versions of Kueue.
+
+const (
+	apply  = "pkg/workload/versioned_apply.go"
+	writes = "pkg/workload/workload.go"
+
+	// leaveQueue is how a reconciler takes wl out of the queues.
+	leaveQueue = "r.queues.DeleteWorkload(wl)"
+)
+
+var ofBase = []Mutant{
+	{
+		Name: "apply-from-an-old-copy", File: writes,
+		Old: "if features.Enabled(features.ACRequeueAfter) {\n\t\treturn applyUpdate",
+		New: "if !mutant(\"apply-from-an-old-copy\") && features.Enabled(features.ACRequeueAfter) {\n\t\treturn applyUpdate",
+	},
+}

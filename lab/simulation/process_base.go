@@ -1,0 +1,101 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package simulation
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/ptr"
+
+	configapi "sigs.k8s.io/kueue/apis/config/v1beta1"
+	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
+	schdcache "sigs.k8s.io/kueue/pkg/cache/scheduler"
+	"sigs.k8s.io/kueue/pkg/constants"
+	"sigs.k8s.io/kueue/pkg/controller/admissionchecks/provisioning"
+	"sigs.k8s.io/kueue/pkg/controller/core"
+	"sigs.k8s.io/kueue/pkg/controller/core/indexer"
+	"sigs.k8s.io/kueue/pkg/controller/jobframework"
+	"sigs.k8s.io/kueue/pkg/controller/jobs/job"
+	"sigs.k8s.io/kueue/pkg/scheduler"
+)
+
+// What differs between the versions of Kueue.
+
+// treeDir is where the tree is, from here.
+const treeDir = "../../build/kueue"
+
+// baseHasFields: v0.14.8 drops the fields of a retry.
+const baseHasFields = false
+
+// setUp does what cmd/kueue does.
+func (w *World) setUp(ctx context.Context, p *process) error {
+	mgr, cfg := p.mgr, w.configuration()
+	p.cache = schdcache.New(mgr.GetClient(), schdcache.WithPodsReadyTracking(cfg.WaitForPodsReady != nil && *cfg.WaitForPodsReady.BlockAdmission))
+	p.queues = qcache.NewManager(mgr.GetClient(), p.cache)
+	if err := indexer.Setup(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	if err := provisioning.SetupIndexer(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	if err := job.SetupIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	if name, err := core.SetupControllers(mgr, p.queues, p.cache, cfg); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	prov, err := provisioning.NewController(mgr.GetClient(), mgr.GetEventRecorderFor("kueue-provisioning-request-controller"))
+	if err != nil {
+		return err
+	}
+	if err := prov.SetupWithManager(mgr); err != nil {
+		return err
+	}
+	jobs, err := job.NewReconciler(ctx, mgr.GetClient(), mgr.GetFieldIndexer(), mgr.GetEventRecorderFor("batch-job-kueue-controller"),
+		jobframework.WithManageJobsWithoutQueueName(false),
+		jobframework.WithManagedJobsNamespaceSelector(labels.Everything()),
+		jobframework.WithWaitForPodsReady(cfg.WaitForPodsReady),
+		jobframework.WithObjectRetentionPolicies(cfg.ObjectRetentionPolicies),
+		jobframework.WithManagerName(constants.KueueName),
+		jobframework.WithCache(p.cache),
+		jobframework.WithQueues(p.queues),
+	)
+	if err != nil {
+		return err
+	}
+	if err := jobs.SetupWithManager(mgr); err != nil {
+		return err
+	}
+	return mgr.Add(scheduler.New(p.queues, p.cache, mgr.GetClient(), mgr.GetEventRecorderFor(constants.AdmissionName)))
+}
+
+func (manager) GetEventRecorderFor(string) record.EventRecorder {
+	return &record.FakeRecorder{}
+}
+
+func waitForPodsReady() *configapi.WaitForPodsReady {
+	return &configapi.WaitForPodsReady{
+		Enable: true, BlockAdmission: ptr.To(false), Timeout: &metav1.Duration{Duration: podsReadyTimeout},
+		RequeuingStrategy: &configapi.RequeuingStrategy{
+			Timestamp: ptr.To(configapi.EvictionTimestamp), BackoffBaseSeconds: ptr.To[int32](podsReadyBase), BackoffMaxSeconds: ptr.To[int32](podsReadyMax),
+		},
+	}
+}
