@@ -5,22 +5,29 @@ SIMULATION_CHECKS ?= 500
 # The same schedules each time; "make soak" runs others.
 SIMULATION_SEED ?= 20261121
 MUTANT_SCHEDULES ?= 120
-SIMULATION := $(BIN)/simulation.test
-IN_SIMULATION = cd lab/simulation && $(1) -test.timeout 60m -test.v -test.run
+SIMULATION := $(BIN)/simulation$(BASE_SUFFIX).test
+MUTANTS_DIR := $(PROJECT)/build/mutants$(BASE_SUFFIX)
+BASELINE_DIR := $(PROJECT)/build/baseline$(BASE_SUFFIX)
+# It is written for v0.14, and rewritten for the other bases.
+SIMULATION_DIR := $(if $(BASE_SUFFIX),build/lab$(BASE_SUFFIX),lab)/simulation
+IN_SIMULATION = cd $(SIMULATION_DIR) && $(1) -test.timeout 60m -test.v -test.run
 
 .PHONY: test-simulation
 test-simulation: fresh-tree simulation-binaries ## Run random schedules of the real code, and show that it finds known mistakes (SIMULATION_CHECKS=500).
 	$(call say,simulation: $(SIMULATION_CHECKS) schedules with each way of writing; the mutants; the gate switched; the gate off (minutes))
 	@$(MAKE) -j2 --output-sync=target AS_IS=1 simulate-apply simulate-merge-patch simulate-gate simulate-mutants
 
-.PHONY: simulation-binaries simulate-apply simulate-merge-patch simulate-gate simulate-mutants
-simulation-binaries: fresh-tree
+.PHONY: simulation-source simulation-binaries simulate-apply simulate-merge-patch simulate-gate simulate-mutants
+simulation-source: fresh-tree
+	@$(if $(BASE_SUFFIX),$(PATCHSET) beside)
+
+simulation-binaries: simulation-source
 	$(call say,building the simulation as it is; with the mutants; with upstream's code)
-	@cd lab/simulation && go test -c -o $(SIMULATION) . && \
-	go run ./overlay mutants $(TREE_DIR) $(PROJECT)/build/mutants && \
-	go test -overlay $(PROJECT)/build/mutants/overlay.json -c -o $(SIMULATION)-mutants . && \
-	go run ./overlay baseline $(TREE_DIR) $(PROJECT)/build/baseline && \
-	go test -overlay $(PROJECT)/build/baseline/overlay.json -c -o $(SIMULATION)-baseline .
+	@cd $(SIMULATION_DIR) && go test -c -o $(SIMULATION) . && \
+	go run ./overlay mutants $(TREE_DIR) $(MUTANTS_DIR) && \
+	go test -overlay $(MUTANTS_DIR)/overlay.json -c -o $(SIMULATION)-mutants . && \
+	go run ./overlay baseline $(TREE_DIR) $(BASELINE_DIR) && \
+	go test -overlay $(BASELINE_DIR)/overlay.json -c -o $(SIMULATION)-baseline .
 
 simulate-apply:
 	@$(call IN_SIMULATION,$(SIMULATION)) 'TestSimulation/apply|TestReplay' -rapid.seed=$(SIMULATION_SEED) -rapid.checks=$(SIMULATION_CHECKS)
@@ -29,8 +36,8 @@ simulate-merge-patch:
 	@$(call IN_SIMULATION,$(SIMULATION)) TestSimulation/merge_patch -rapid.seed=$(SIMULATION_SEED) -rapid.checks=$(SIMULATION_CHECKS)
 
 simulate-gate:
-	@rm -f $(PROJECT)/build/baseline/traces.json
-	@export BASELINE_TRACES=$(PROJECT)/build/baseline/traces.json; \
+	@rm -f $(BASELINE_DIR)/traces.json
+	@export BASELINE_TRACES=$(BASELINE_DIR)/traces.json; \
 	($(call IN_SIMULATION,$(SIMULATION)-baseline) TestGateOff) && \
 	($(call IN_SIMULATION,$(SIMULATION)) 'TestGateOff|TestGateSwitched' -rapid.seed=$(SIMULATION_SEED) -rapid.checks=$$(($(SIMULATION_CHECKS) / 5)))
 
@@ -40,9 +47,9 @@ simulate-mutants:
 SOAK_MINUTES ?= 30
 
 .PHONY: soak
-soak: fresh-tree ## Run the simulation for SOAK_MINUTES=30, one process a core.
+soak: simulation-source ## Run the simulation for SOAK_MINUTES=30, one process a core.
 	$(call say,simulation for $(SOAK_MINUTES) minutes)
-	@cd lab/simulation && go test -c -o $(SIMULATION) .
+	@cd $(SIMULATION_DIR) && go test -c -o $(SIMULATION) .
 	@export SOAK_MINUTES=$(SOAK_MINUTES); $(call IN_SIMULATION,$(SIMULATION)) TestSoak -test.timeout 0 & first=$$!; \
 	export SOAK_MINUTES=$(SOAK_MINUTES); ($(call IN_SIMULATION,$(SIMULATION)) TestSoak -test.timeout 0); second=$$?; \
 	wait $$first && exit $$second

@@ -76,13 +76,13 @@ RACE_CHECKS ?= 40
 
 # The race detector needs a C compiler.
 .PHONY: test-race
-test-race: fresh-tree ## Run our unit tests and some schedules of the simulation with the race detector.
+test-race: simulation-source ## Run our unit tests and some schedules of the simulation with the race detector.
 	@command -v gcc >/dev/null || { echo "error: the race detector needs gcc, which is not installed: apt-get install gcc libc6-dev" >&2; exit 1; }
 	$(call say,race detector: unit tests of the touched packages (compiling takes minutes when nothing is cached))
 	@packages=$$($(PATCHSET) touched --unit); tools/gate-on.sh $(TREE) $(GATE_ON_DIR); \
 	cd $(TREE_DIR) && CGO_ENABLED=1 go test -race $(GATE_ON_TESTFLAGS) $$packages
 	$(call say,race detector: $(RACE_CHECKS) schedules of the simulation$(comma) on all cores)
-	@cd lab/simulation && CGO_ENABLED=1 SIMULATION_THREADS=0 go test -race -run 'TestSimulation' -rapid.seed=$(SIMULATION_SEED) -rapid.checks=$(RACE_CHECKS) -timeout 15m .
+	@cd $(SIMULATION_DIR) && CGO_ENABLED=1 SIMULATION_THREADS=0 go test -race -run 'TestSimulation' -rapid.seed=$(SIMULATION_SEED) -rapid.checks=$(RACE_CHECKS) -timeout 15m .
 
 INTEGRATION_GATE ?= off
 INTEGRATION_TARGET ?= $(addprefix ./test/integration/singlecluster/,$(INTEGRATION_SUITES))
