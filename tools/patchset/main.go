@@ -103,6 +103,7 @@ func newCommand() *cobra.Command {
 	verb("port", "Begin the port of another base's patches to a new one, and say what is left to do", func() error { return p.port(from) }).
 		Flags().StringVar(&from, "from", "", "base with the patches (default: the one that shares its overlay)")
 
+	verb("beside", "Write what of the project uses the tree without being a part of it, for this base", func() error { return p.writeBeside() })
 	verb("dep-crds", "Copy the CRDs of other projects, which upstream's suites read, to the tree", func() error { return p.copyDependencyCRDs() })
 
 	var outDir, author string

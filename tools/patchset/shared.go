@@ -39,6 +39,7 @@ type shared struct {
 	Literals map[string]string    // string literal -> the one instead
 	Files    map[string]movedFile // file or folder -> where it lies on this base
 	Without  []without            // what this base does not have
+	Beside   []besideTree         // what of the project uses the tree without being a part of it
 
 	forth, back *rewriter
 }
@@ -124,6 +125,9 @@ func (s *shared) check(module string) (problems []string) {
 			complain("without: no reason why %q is left out", w.File)
 		}
 	}
+	for _, b := range s.Beside {
+		problems = append(problems, b.check()...)
+	}
 	s.forth, s.back = forth, back
 	return problems
 }
@@ -136,6 +140,9 @@ func (s *shared) paths() []string {
 	}
 	for _, w := range s.Without {
 		paths = append(paths, w.File)
+	}
+	for _, b := range s.Beside {
+		paths = append(paths, b.paths()...)
 	}
 	slices.Sort(paths)
 	return paths
@@ -330,10 +337,16 @@ func (l *loader) checkShared() {
 	}
 }
 
-// verifyShared looks for rewriting that no file needs.
+// verifyShared looks for what cannot be rewritten beside the tree, and for
+// rewriting that no file needs.
 func (p project) verifyShared(set patchSet) error {
 	if p.base.Shared == nil || len(set.patches) == 0 {
 		return nil
+	}
+	for _, b := range p.base.Shared.Beside {
+		if _, err := b.code(p); err != nil {
+			return err
+		}
 	}
 	if unused := p.base.Shared.forth.unused(); len(unused) > 0 {
 		return fmt.Errorf("no shared file needs these parts of \"shared\" in %s: take them out\n  %s", p.base.file, firstOf(unused))
