@@ -1,8 +1,8 @@
 ##@ A real cluster
 
-E2E_DIR := $(PROJECT)/build/e2e
-E2E_ARTIFACTS := $(PROJECT)/build/artifacts
-E2E_CLUSTER ?= kueue-e2e
+E2E_DIR := $(PROJECT)/build/e2e$(BASE_SUFFIX)
+E2E_ARTIFACTS := $(PROJECT)/build/artifacts$(BASE_SUFFIX)
+E2E_CLUSTER ?= kueue-e2e$(subst .,-,$(BASE_SUFFIX))
 # The specs share the cluster, and mostly wait.
 E2E_PROCS ?= 3
 E2E_BUILT_IMAGE := localhost/kind-node:v$(SERVER_VERSION)
@@ -52,7 +52,7 @@ example-images: fresh-tree release-tool ## Write images of the example controlle
 # The stamps are upstream's: the same image, whatever is committed here.
 .PHONY: e2e-plain
 e2e-plain: e2e-cluster
-	@read -r dir time < <(go list -m -f '{{.Dir}} {{.Time.Format "2006-01-02T15:04:05Z"}}' $(BASE_MODULE)); \
+	@read -r dir time < <(cd $(BASE_PIN) && go list -m -f '{{.Dir}} {{.Time.Format "2006-01-02T15:04:05Z"}}' $(BASE_MODULE)); \
 	$(MAKE) AS_IS=1 $(if $(E2E_KUBECONFIG),,image) manifests TREE=$$dir VERSION=$(BASE_VERSION) COMMIT=unknown BUILD_DATE=$$time ARCHITECTURES=$$(go env GOARCH) \
 		IMAGE=$(E2E_PLAIN_IMAGE) GATE=off MANAGERS=$(E2E_DIR)/plain-managers DIST=$(E2E_PLAIN)
 	@$(IN_E2E) tools/e2e/cluster.sh load $(E2E_PLAIN)/kueue-$(BASE_VERSION).tar
