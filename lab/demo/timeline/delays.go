@@ -73,12 +73,13 @@ func Delays(h *History) []Delay {
 	return delays
 }
 
-// Waited returns how long the Job waited, from its evictions to its requeues.
+// Waited returns how long the Job waited, from its evictions to its requeues, and
+// before as long as it has a deadline.
 func Waited(h *History, job string) time.Duration {
 	var total time.Duration
 	var since time.Time
 	for _, version := range h.Versions(job) {
-		waits := isTrue(version.Workload, kueue.WorkloadEvicted) && !isTrue(version.Workload, kueue.WorkloadRequeued)
+		waits := requeueAt(version.Workload) != nil || isTrue(version.Workload, kueue.WorkloadEvicted) && !isTrue(version.Workload, kueue.WorkloadRequeued)
 		switch {
 		case waits && since.IsZero():
 			since = version.At

@@ -144,7 +144,11 @@ func describeDeadline(at time.Time, old, wl *kueue.Workload, say func(Kind, stri
 	switch {
 	case now == nil:
 	case before == nil:
-		say(Evicted, "waits until %s (in %s)", clock(*now), seconds(now.Sub(at)))
+		text := fmt.Sprintf("waits until %s (in %s)", clock(*now), seconds(now.Sub(at)))
+		if isTrue(wl, kueue.WorkloadQuotaReserved) && !isTrue(wl, kueue.WorkloadEvicted) {
+			text += ", and keeps the quota"
+		}
+		say(Evicted, "%s", text)
 	case !before.Equal(*now):
 		say(Moved, "deadline moved from %s to %s (in %s)", clock(*before), clock(*now), seconds(now.Sub(at)))
 	}

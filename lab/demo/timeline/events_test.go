@@ -37,6 +37,11 @@ func TestDescribeWorkload(t *testing.T) {
 		step{1, asks("capacity", 5)},
 		step{2, requeued},
 	)
+	withQuota := workload("job-a",
+		step{0, reserved},
+		step{1, asks("capacity", 5)},
+		step{2, deadline(6)},
+	)
 	cases := map[string]struct {
 		old, wl Version
 		want    *told
@@ -51,6 +56,7 @@ func TestDescribeWorkload(t *testing.T) {
 		"admitted":         {old: versions[8], wl: versions[9], want: &told{Ready, "check capacity is ready; check budget is ready; admitted"}},
 		"finished":         {old: versions[9], wl: versions[10], want: &told{Finished, "finished, quota free"}},
 		"nothing new":      {old: versions[10], wl: versions[10]},
+		"keeps its quota":  {old: withQuota[1], wl: withQuota[2], want: &told{Evicted, "waits until 12:00:06 (in 4.0s), and keeps the quota"}},
 		"without eviction": {old: withoutDelay[1], wl: withoutDelay[2], want: &told{Requeued, "requeued; Pending again: capacity (retry 1)"}},
 	}
 	for name, tc := range cases {
