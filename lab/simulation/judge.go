@@ -798,6 +798,9 @@ func (j *judge) quiet() error {
 		if at := requeueAt(wl); !stopped && !at.IsZero() && now.Sub(at) > 2*time.Second && !workload.HasQuotaReservation(wl) {
 			j.fail("rule 7, never stuck", "requeueAt is over: %s", describe(wl))
 		}
+		if known := j.cqChanged.Before(now.Add(-2 * time.Second)); retry == 0 && rejected == 0 && known && !stopped && !j.world.config.PodsReady && !j.world.config.SwitchGate && !requeueAt(wl).IsZero() {
+			j.fail("rule 4", "nobody asks for the wait of %s", describe(wl))
+		}
 	}
 	if features.Enabled(features.ACRequeueAfter) {
 		j.progress(stopped)

@@ -306,6 +306,14 @@ var corpus = []handmade{
 		},
 	},
 	{
+		// Before the workloads have heard that nobody asks for it any more.
+		name: "a delay that nobody asked for",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1},
+			Steps:  []Step{{Op: OpChecks, A: 3}, {Op: OpRetry, C: 5}, {Op: OpRetry, A: 2, C: 5}, {Op: OpSettle}, {Op: OpSleep, A: 6}, {Op: OpSettle}},
+		},
+	},
+	{
 		// More jobs than quota, and a check that knows nothing but Retry.
 		name: "a busy check",
 		Schedule: Schedule{
