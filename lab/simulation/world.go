@@ -42,6 +42,7 @@ import (
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/controller/constants"
 	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/metrics"
 
 	"kueue-acrequeueafter/lab/simulation/memapi"
 )
@@ -132,6 +133,7 @@ type held struct {
 }
 
 func newWorld(config Config) (*World, error) {
+	metrics.PendingWorkloads.Reset() // all runs of this process share it
 	w := &World{config: config, start: time.Now(), checks: make(map[kueue.AdmissionCheckReference]*checkController)}
 	w.judge = newJudge(w)
 	w.api = memapi.NewServer(scheme, resources, memapi.Options{OnWrite: w.judge.onWrite, OnList: w.judge.listed})
