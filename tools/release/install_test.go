@@ -23,6 +23,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart/loader"
@@ -106,7 +107,8 @@ func testInstall(t *testing.T, r *release) {
 // of a kubeconfig.
 func startControlPlane(t *testing.T) (client.Client, string) {
 	t.Helper()
-	plane := &envtest.Environment{}
+	// A busy machine takes longer than the 20 s that are usual.
+	plane := &envtest.Environment{ControlPlaneStartTimeout: time.Minute, ControlPlaneStopTimeout: time.Minute}
 	config, err := plane.Start()
 	if err != nil {
 		t.Fatal(err)
