@@ -1,6 +1,8 @@
 ##@ A real cluster
 
+# A cluster and logs for each base, on the same nodes.
 E2E_DIR := $(PROJECT)/build/e2e$(BASE_SUFFIX)
+E2E_NODE_DIR := $(PROJECT)/build/e2e
 E2E_ARTIFACTS := $(PROJECT)/build/artifacts$(BASE_SUFFIX)
 E2E_CLUSTER ?= kueue-e2e$(subst .,-,$(BASE_SUFFIX))
 # The specs share the cluster, and mostly wait.
@@ -70,7 +72,7 @@ e2e-cluster-delete: need-tools need-docker $(BIN)/kind ## Delete the kind cluste
 
 .PHONY: e2e-node-image
 e2e-node-image: need-tools need-docker need-debootstrap $(BIN)/kind ## Build a node image for kind where no registry is in reach: Debian packages and Go modules (Docker, debootstrap, root).
-	@tools/kind-node/build.sh $(E2E_BUILT_IMAGE) $(E2E_AGNHOST) $(E2E_DIR) "$(KUBE_LDFLAGS)"
+	@tools/kind-node/build.sh $(E2E_BUILT_IMAGE) $(E2E_AGNHOST) $(E2E_NODE_DIR) "$(KUBE_LDFLAGS)"
 
 $(BIN)/kind: tools/kind-node/go.mod tools/kind-node/go.sum
 	$(call say,building build/bin/kind)
