@@ -30,15 +30,17 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
+
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 )
 
 // dumpedKinds are those of the objects that tell why a spec failed.
 var dumpedKinds = []schema.GroupVersionKind{
-	{Group: "kueue.x-k8s.io", Version: "v1beta1", Kind: "Workload"},
-	{Group: "kueue.x-k8s.io", Version: "v1beta1", Kind: "LocalQueue"},
-	{Group: "kueue.x-k8s.io", Version: "v1beta1", Kind: "ClusterQueue"},
-	{Group: "kueue.x-k8s.io", Version: "v1beta1", Kind: "ResourceFlavor"},
-	{Group: "kueue.x-k8s.io", Version: "v1beta1", Kind: "AdmissionCheck"},
+	kueue.GroupVersion.WithKind("Workload"),
+	kueue.GroupVersion.WithKind("LocalQueue"),
+	kueue.GroupVersion.WithKind("ClusterQueue"),
+	kueue.GroupVersion.WithKind("ResourceFlavor"),
+	kueue.GroupVersion.WithKind("AdmissionCheck"),
 	{Group: "batch", Version: "v1", Kind: "Job"},
 	{Group: "apps", Version: "v1", Kind: "Deployment"},
 	{Version: "v1", Kind: "Pod"},

@@ -98,7 +98,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", ginkgo.Label("featu
 				gomega.HaveField("UID", running.UID),
 				gomega.HaveField("DeletionTimestamp", gomega.BeNil()),
 			)))
-		}, util.ConsistentDuration, util.Interval).Should(gomega.Succeed())
+		}, unchanged, util.Interval).Should(gomega.Succeed())
 
 		ginkgo.By("ending the other job")
 		other.finish(running)
@@ -117,7 +117,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", ginkgo.Label("featu
 		job.expectDeactivated()
 
 		ginkgo.By("not retrying it at the deadline that it had")
-		job.expectStaysDeactivated(time.Until(deadline) + util.ConsistentDuration)
+		job.expectStaysDeactivated(time.Until(deadline) + unchanged)
 	})
 
 	ginkgo.It("Should stop the pods of a job that is rejected, and not retry it", func() {
@@ -126,7 +126,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", ginkgo.Label("featu
 		job.say(check, rejected("no more"))
 		job.expectDeactivated()
 		job.expectNoPods()
-		job.expectStaysDeactivated(util.ConsistentDuration)
+		job.expectStaysDeactivated(unchanged)
 	})
 
 	ginkgo.It("Should forget the delay of a job that is deactivated, and queue it as new when it is reactivated", func() {
@@ -147,7 +147,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", ginkgo.Label("featu
 			g.Expect(state.RequeueAfterSeconds).To(gomega.BeNil())
 			g.Expect(ptr.Deref(state.RetryCount, 0)).To(gomega.BeZero())
 		}, util.Timeout, util.Interval).Should(gomega.Succeed())
-		job.expectStaysDeactivated(util.ConsistentDuration)
+		job.expectStaysDeactivated(unchanged)
 
 		ginkgo.By("reactivating it")
 		job.setActive(true)

@@ -79,7 +79,7 @@ var _ = ginkgo.Describe("Delayed retry asked for by deployed controllers", ginkg
 		job.expectWaiting(deadline.Add(time.Hour))
 		state := admissioncheck.FindAdmissionCheck(job.workload(gomega.Default).Status.AdmissionChecks, "budget")
 		gomega.Expect(state.RequeueAfterSeconds).To(gomega.HaveValue(gomega.BeEquivalentTo(3600)))
-		gomega.Consistently(job.pods, util.ConsistentDuration, util.Interval).Should(gomega.BeEmpty())
+		gomega.Consistently(job.pods, unchanged, util.Interval).Should(gomega.BeEmpty())
 		setData(client.ObjectKeyFromObject(budget), "limit", "1")
 
 		ginkgo.By("ending the pod")

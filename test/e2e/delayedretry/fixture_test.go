@@ -43,6 +43,8 @@ const (
 	namePrefix     = "delayed-retry-"
 	// jobCPU is what a job asks for, and the quota of a queue.
 	jobCPU = "100m"
+	// unchanged is for how long something is looked at that must not happen.
+	unchanged = time.Second
 )
 
 // createCheck creates an active check, which says what the spec says with say.

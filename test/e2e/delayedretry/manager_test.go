@@ -21,7 +21,6 @@ import (
 
 	"github.com/onsi/ginkgo/v2"
 	"github.com/onsi/gomega"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/test/util"
@@ -90,11 +89,8 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, while Kueue is repla
 		sooner.expectWaitsUntil(soonerDeadline)
 		sooner.expectAskedAfter(soonerDeadline, check, 1)
 
-		ginkgo.By("asking for a delay, which is ignored")
-		sooner.say(check, retry(time.Hour, "not yet"))
-		gomega.Eventually(func(g gomega.Gomega) {
-			g.Expect(asks(sooner.workload(g), check)).To(gomega.BeTrue())
-		}, util.LongTimeout, util.Interval).Should(gomega.Succeed())
+		ginkgo.By("asking for a delay with the gate off")
+		sooner.delayWithGateOff(check)
 		run(sooner)
 
 		ginkgo.By("switching the gate on")
@@ -110,13 +106,8 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, while Kueue is repla
 		plain.install()
 
 		ginkgo.By("running a job, and leaving one stuck whose check says Retry while it has no quota")
-		queue := newFixture(check)
-		running := queue.createJob("running")
-		running.expectAsked(check, 0)
-		running.say(check, ready("now"))
+		running, stuck, retries := newFixture(check).leaveStuckWithPlain(check)
 		pod := running.expectRunningPod()
-		stuck := queue.createJob("stuck")
-		util.SetWorkloadsAdmissionCheck(ctx, k8sClient, &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: stuck.wlKey.Namespace, Name: stuck.wlKey.Name}}, check, kueue.CheckStateRetry, true)
 
 		ginkgo.By("upgrading the CRDs, then the manager, and then switching the gate on")
 		ours.crds().apply()
@@ -126,7 +117,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, while Kueue is repla
 		ginkgo.By("going on with both jobs")
 		gomega.Expect(running.expectRunningPod().UID).To(gomega.Equal(pod.UID))
 		running.finish(pod)
-		stuck.expectAsked(check, 1)
+		stuck.expectAsked(check, retries)
 		stuck.say(check, ready("now"))
 		pod = stuck.expectRunningPod()
 

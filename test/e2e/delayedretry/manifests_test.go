@@ -151,7 +151,7 @@ func expectLeader(before string) string {
 
 		flavor := utiltestingapi.MakeResourceFlavor("webhook").Obj()
 		g.Expect(k8sClient.Create(ctx, flavor, client.DryRunAll)).To(gomega.Succeed())
-	}, util.StartUpTimeout, util.Interval).Should(gomega.Succeed())
+	}, util.VeryLongTimeout, util.Interval).Should(gomega.Succeed())
 	return leader
 }
 
