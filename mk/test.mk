@@ -94,7 +94,7 @@ GATE_ON_GINKGO_FLAGS = $(if $(filter-out '',$(GATE_ON_GINKGO_SKIP)), --skip $(GA
 
 .PHONY: dep-crds
 dep-crds: fresh-tree
-	$(call say,copying the CRDs of other projects from their modules to $(TREE)/dep-crds)
+	$(call say,writing the CRDs that the suites read to $(TREE))
 	@$(PATCHSET) dep-crds
 
 .PHONY: test-integration

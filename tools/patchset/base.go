@@ -59,6 +59,7 @@ type baseFile struct {
 	SkipWithGateOn    struct{ Tests, Specs []skip } `yaml:"skipWithGateOn"`
 	IntegrationSuites []string                      `yaml:"integrationSuites"`
 	DependencyCRDs    []dependencyCRDs              `yaml:"dependencyCRDs"`
+	KustomizedCRDs    *kustomizedCRDs               `yaml:"kustomizedCRDs"`
 }
 
 // kubernetes is the version of Kubernetes, and the go.mod files that agree on it.
@@ -76,6 +77,10 @@ type dependencyCRDs struct {
 	Module, From, To string
 	Without          []string
 }
+
+// kustomizedCRDs are the folder of a kustomization of upstream's own CRDs, and the
+// file with its output that upstream's tests read.
+type kustomizedCRDs struct{ From, To string }
 
 // basePath returns the path of a base's file, in the project.
 func basePath(name string) string { return path.Join("bases", name, "base.yaml") }
@@ -202,6 +207,12 @@ func (b *baseFile) check() error {
 			complain("dependencyCRDs: an entry without module, from or to: %+v", crds)
 		}
 		local("dependencyCRDs", append(crds.Without, crds.From, crds.To)...)
+	}
+	if crds := b.KustomizedCRDs; crds != nil {
+		if crds.From == "" || crds.To == "" {
+			complain("kustomizedCRDs needs from and to")
+		}
+		local("kustomizedCRDs", crds.From, crds.To)
 	}
 	return errors.Join(wrong...)
 }

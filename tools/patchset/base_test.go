@@ -256,3 +256,20 @@ func TestDependencyCRDs(t *testing.T) {
 		f.replaceInProject("bases/v1/base.yaml", wrong, field)
 	}
 }
+
+func TestKustomizedCRDs(t *testing.T) {
+	f := newFixture(t)
+	f.replaceInProject("bases/v1/base.yaml", "suites: test", "suites: test\nkustomizedCRDs: {from: crd, to: crd/_output/all.yaml}")
+	f.must("tree")
+	f.put(f.tree, "crd/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")
+	f.put(f.tree, "crd/kustomization.yaml", "resources: [a.yaml]\nlabels: [{pairs: {from: kustomize}}]\n")
+	f.must("dep-crds")
+	content, err := os.ReadFile(filepath.Join(f.tree, "crd/_output/all.yaml"))
+	if err != nil || !strings.Contains(string(content), "from: kustomize") {
+		t.Errorf("the file has %q (%v), want what kustomize makes", content, err)
+	}
+	f.put(f.tree, "crd/kustomization.yaml", "resources: [none.yaml]\n")
+	f.refused([]string{"kustomize crd of the tree", "bases/v1/base.yaml"}, "dep-crds")
+	f.replaceInProject("bases/v1/base.yaml", "from: crd,", "from: ../crd,")
+	f.refused([]string{"kustomizedCRDs"}, "dep-crds")
+}

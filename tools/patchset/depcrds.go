@@ -24,10 +24,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
 // copyDependencyCRDs copies the CRDs of other modules to the tree, where
-// upstream's suites read them.
+// upstream's suites read them, and writes those of upstream as they want them.
 func (p project) copyDependencyCRDs() error {
 	for _, crds := range p.base.DependencyCRDs {
 		root, err := moduleDir(p.tree, crds.Module)
@@ -63,7 +66,29 @@ func (p project) copyDependencyCRDs() error {
 		}
 		p.say("%s: files in %s: %d", crds.Module, crds.To, len(files))
 	}
-	return nil
+	return p.writeKustomizedCRDs()
+}
+
+// writeKustomizedCRDs writes what upstream's kustomization makes of its CRDs.
+func (p project) writeKustomizedCRDs() error {
+	crds := p.base.KustomizedCRDs
+	if crds == nil {
+		return nil
+	}
+	from, to := filepath.Join(p.tree, filepath.FromSlash(crds.From)), filepath.Join(p.tree, filepath.FromSlash(crds.To))
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), from)
+	if err != nil {
+		return fmt.Errorf("kustomize %s of the tree, which %s names: %w", crds.From, p.base.file, err)
+	}
+	content, err := resources.AsYaml()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	p.say("CRDs in %s: %d", crds.To, resources.Size())
+	return os.WriteFile(to, content, 0o644)
 }
 
 // moduleDir returns where the files of a module lie that the module in dir
