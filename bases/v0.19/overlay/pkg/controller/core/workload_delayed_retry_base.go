@@ -88,3 +88,10 @@ func checksOfFlavors(ctx context.Context, wl *kueue.Workload, cq *kueue.ClusterQ
 func isBackoffOver(wl *kueue.Workload) bool {
 	return features.Enabled(features.ACRequeueAfter) && (workload.HasQuotaReservation(wl) || workload.IsOnHold(wl))
 }
+
+// beginsToWait returns true if the workload has lost its quota, and must not have any
+// before it is requeued: what fair sharing charged its LocalQueue for the admission
+// that was due is not held against others meanwhile.
+func beginsToWait(oldWl, newWl *kueue.Workload) bool {
+	return features.Enabled(features.ACRequeueAfter) && workload.HasQuotaReservation(oldWl) && !workload.HasQuotaReservation(newWl) && workload.MustWait(newWl)
+}

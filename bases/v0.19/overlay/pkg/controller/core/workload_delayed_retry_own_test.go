@@ -17,17 +17,24 @@ limitations under the License.
 package core
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
+	config "sigs.k8s.io/kueue/apis/config/v1beta2"
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+	queueafs "sigs.k8s.io/kueue/pkg/cache/queue/afs"
 	"sigs.k8s.io/kueue/pkg/features"
+	qutil "sigs.k8s.io/kueue/pkg/util/queue"
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta2"
 	"sigs.k8s.io/kueue/pkg/workload"
 	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
@@ -281,4 +288,30 @@ func TestDelayedRetryLeftovers(t *testing.T) {
 		expectCounts(f, f.reconcileAt(60*time.Second, 1, 0), 1, 0)
 		f.expectQueued(1, 0)
 	})
+}
+
+// The penalty of admission fair sharing is for a workload that is to be admitted soon.
+func TestWaitingIsNotChargedToTheQueue(t *testing.T) {
+	for _, gate := range []bool{false, true} {
+		t.Run(fmt.Sprintf("gate %t", gate), func(t *testing.T) {
+			start := time.Now().Truncate(time.Second)
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, gate)
+			reserved := retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).
+				AdmissionChecks(kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStatePending, LastTransitionTime: metav1.NewTime(start)})
+			f := newRetryFixture(t, reserved.Obj(), start)
+			f.reconciler.admissionFSConfig = &config.AdmissionFairSharing{
+				UsageHalfLifeTime: metav1.Duration{Duration: time.Minute}, UsageSamplingInterval: metav1.Duration{Duration: time.Minute}}
+			oldWl := f.workload()
+			lqKey := qutil.KeyFromWorkload(oldWl)
+			f.queues.AfsUsageLedger.PushPenalty(lqKey, queueafs.WorkloadReference(workload.Key(oldWl)), corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}, start)
+			newWl := oldWl.DeepCopy()
+			newWl.Status.AdmissionChecks[0].State = kueue.CheckStateRetry
+			workload.UnsetQuotaReservationWithCondition(newWl, kueue.WorkloadWaitingForRetry, "", start)
+			workload.SetRequeuedCondition(newWl, kueue.WorkloadEvictedByAdmissionCheck, "", false)
+			f.reconciler.Update(event.TypedUpdateEvent[*kueue.Workload]{ObjectOld: oldWl, ObjectNew: newWl})
+			if got := f.queues.AfsUsageLedger.HasPendingPenalty(lqKey); got == gate {
+				t.Errorf("Unexpected penalty: %t, want %t", got, !gate)
+			}
+		})
+	}
 }
