@@ -123,10 +123,16 @@ func (r *randSource) next() *rand.Rand {
 var sleeps = []time.Duration{time.Millisecond, 50 * time.Millisecond, 300 * time.Millisecond, 700 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second, 9 * time.Second}
 
 // Run runs the schedule, and then everything to its end.
-func Run(t *testing.T, s Schedule) Result {
-	var result Result
+func Run(t *testing.T, s Schedule) (result Result) {
 	gate := features.Enabled(features.ACRequeueAfter)
 	defer func() { _ = setFeature(features.ACRequeueAfter, gate) }()
+	defer func() {
+		// What a broken rule leaves running may never end: on v0.19 the scheduler
+		// tells a controller, that is gone, of each reservation that was refused.
+		if r := recover(); r != nil && (result.Err == nil || !strings.HasPrefix(fmt.Sprint(r), "deadlock: ")) {
+			panic(r)
+		}
+	}()
 	//lint:ignore SA1019 the jitter of client-go comes from there; the test sets randseednop=0
 	mathrand.Seed(1)
 	synctest.Test(t, func(t *testing.T) {
