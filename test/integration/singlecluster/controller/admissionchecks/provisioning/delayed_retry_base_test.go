@@ -19,12 +19,24 @@ package provisioning
 import (
 	"time"
 
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	config "sigs.k8s.io/kueue/apis/config/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/workload"
 )
 
 // enablePodsReady returns WaitForPodsReady, enabled with the timeout.
 func enablePodsReady(timeout time.Duration) *config.WaitForPodsReady {
 	return &config.WaitForPodsReady{Enable: true, Timeout: &metav1.Duration{Duration: timeout}}
+}
+
+// keepRequests has the requests of a workload outlive its evictions, as they do.
+func keepRequests() {}
+
+// isBackingOffWithGateOff tells whether the workload waits for a check, with the gate
+// off. It has no quota, and requeueState counts.
+func isBackingOffWithGateOff(wl *kueue.Workload) bool {
+	return requeueCount(wl) == 1 && !workload.HasQuotaReservation(wl) && apimeta.IsStatusConditionFalse(wl.Status.Conditions, kueue.WorkloadRequeued)
 }

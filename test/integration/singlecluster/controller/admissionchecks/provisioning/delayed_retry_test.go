@@ -455,6 +455,7 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 		}
 
 		ginkgo.It("Should let two checks back off apart, the later one deciding", func() {
+			keepRequests()
 			createCheck(checkA, 2, 2)
 			createCheck(checkB, 6, 2)
 			createQueues([]*kueue.ResourceFlavor{flavor}, rule(checkA), rule(checkB))
@@ -480,6 +481,7 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 		})
 
 		ginkgo.It("Should retry when a booking expires before the admission, and count from zero after it", func() {
+			keepRequests()
 			createCheck(checkA, 1, 2)
 			createExternalCheck()
 			createQueues([]*kueue.ResourceFlavor{flavor}, rule(checkA), rule(external))
@@ -512,6 +514,7 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 
 		for _, becomesReady := range []bool{true, false} {
 			ginkgo.It(fmt.Sprintf("Should count from zero when the booking expires while another check delays, ready before=%v", becomesReady), func() {
+				keepRequests()
 				createCheck(checkA, 1, 1)
 				createExternalCheck()
 				createQueues([]*kueue.ResourceFlavor{flavor}, rule(checkA), rule(external))
@@ -545,6 +548,7 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 
 		for _, released := range []bool{false, true} {
 			ginkgo.It(fmt.Sprintf("Should not use the number of a provisioned request again when it is deleted by hand, after the release=%v", released), func() {
+				keepRequests()
 				createCheck(checkA, 1, 2)
 				createQueues([]*kueue.ResourceFlavor{flavor}, rule(checkA))
 				start()
@@ -591,6 +595,7 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 		})
 
 		ginkgo.It("Should not own the delay of another check", func() {
+			keepRequests()
 			createCheck(checkA, 1, 2)
 			createExternalCheck()
 			createQueues([]*kueue.ResourceFlavor{flavor}, rule(checkA), rule(external))
@@ -610,6 +615,7 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 		})
 
 		ginkgo.It("Should go on with the next attempt when the failed request is deleted and the manager restarted", func() {
+			keepRequests()
 			createCheck(checkA, 2, 2)
 			createQueues([]*kueue.ResourceFlavor{flavor}, rule(checkA))
 			start()
@@ -624,6 +630,7 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 		})
 
 		ginkgo.It("Should not hear the requests of old attempts", func() {
+			keepRequests()
 			createCheck(checkA, 3, 2)
 			createQueues([]*kueue.ResourceFlavor{flavor}, rule(checkA))
 			start()
@@ -682,6 +689,7 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 		})
 
 		ginkgo.It("Should admit the workload when the queue asks for the check no longer, in the middle of a delay", func() {
+			keepRequests()
 			createCheck(checkA, 600, 2)
 			createQueues([]*kueue.ResourceFlavor{flavor}, rule(checkA))
 			start()
@@ -738,6 +746,7 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 		})
 
 		ginkgo.It("Should leave the counter of WaitForPodsReady alone, and have one of its own", func() {
+			keepRequests()
 			restart(func(opts *managerSetupOpts) {
 				opts.waitForPodsReady = enablePodsReady(time.Second)
 				opts.waitForPodsReady.BlockAdmission = ptr.To(false)
@@ -796,9 +805,7 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 
 		ginkgo.It("Should carry the count over when it is switched on during a backoff", func() {
 			flip(checkA, 1, autoscaling.Failed)
-			wl.await("backing off", func(wl *kueue.Workload) bool {
-				return requeueCount(wl) == 1 && !workload.HasQuotaReservation(wl) && apimeta.IsStatusConditionFalse(wl.Status.Conditions, kueue.WorkloadRequeued)
-			})
+			wl.await("backing off", isBackingOffWithGateOff)
 			fwk.StopManager(ctx)
 			setGate(true)
 			fwk.StartManager(ctx, cfg, managerSetup(runScheduler, runJobController))
@@ -899,6 +906,7 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 			})
 
 			ginkgo.It("Should be suspended again when it is preempted, and reuse its request", func() {
+				keepRequests()
 				begin(checkA)
 				flip(checkA, 1, autoscaling.Provisioned)
 				wl.await("admitted", workload.IsAdmitted)
@@ -912,6 +920,7 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 			})
 
 			ginkgo.It("Should lose its quota to another job while a request is in flight, and keep the request", func() {
+				keepRequests()
 				begin(checkA)
 				otherKey := createJob("other", highPriority)
 				wl.await("released", func(wl *kueue.Workload) bool { return workload.IsEvicted(wl) && !workload.HasQuotaReservation(wl) })

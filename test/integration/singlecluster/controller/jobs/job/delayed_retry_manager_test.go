@@ -20,11 +20,11 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strconv"
 	"time"
 
 	"github.com/onsi/ginkgo/v2"
 	"github.com/onsi/gomega"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	componentconfigv1alpha1 "k8s.io/component-base/config/v1alpha1"
 	"k8s.io/utils/ptr"
@@ -174,7 +174,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, when the manager res
 		t.expectRetryCycle(released, map[string]int32{t.checkA.Name: 1})
 	})
 
-	ginkgo.It("Should free, with the gate on, a workload that a late Retry left stuck with the gate off", func() {
+	ginkgo.It("Should free, with the gate on, a workload that a late Retry left out of the queue with the gate off", func() {
 		features.SetFeatureGateDuringTest(ginkgo.GinkgoTB(), features.ACRequeueAfter, false)
 		t.createQueues(t.ruleFor(t.checkA))
 		holder := t.createJob("holder")
@@ -184,15 +184,21 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, when the manager res
 		t.retry(t.checkA, longDelay)
 		t.finish(holder)
 		t.expectPassedBy("passing")
-		t.wl.until("stuck", util.Timeout, func(wl *kueue.Workload) bool {
-			cond := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadQuotaReserved)
-			return cond != nil && cond.Message == "The workload has failed admission checks"
-		})
+		t.wl.until("left out of the queue", util.Timeout, isLeftOutWithGateOff)
 
 		restart(setGate(true))
-		held := t.wl.until("held", util.Timeout, waitsFor(longDelay/2*time.Second))
+		t.wl.until("held", util.Timeout, waitsFor(longDelay/2*time.Second))
 		t.retry(t.checkA, 1)
-		t.expectRetryCycle(held, map[string]int32{t.checkA.Name: 1})
+		// Where Kueue recorded the time itself, the workload was never evicted.
+		requeued := t.wl.until("requeued", util.Timeout, isRequeued)
+		deadline := t.wl.deadlineAt(requeued - 1)
+		gomega.Expect(deadline).NotTo(gomega.BeZero())
+		gomega.Expect(t.wl.seen[requeued]).To(gomega.BeTemporally(">=", deadline))
+		check := t.wl.versions[requeued].Status.AdmissionChecks[0]
+		gomega.Expect(check.State).To(gomega.Equal(kueue.CheckStatePending))
+		gomega.Expect(check.RequeueAfterSeconds).To(gomega.BeNil())
+		gomega.Expect(check.RetryCount).To(gomega.Equal(ptr.To[int32](1)))
+		t.wl.until("reserved", util.Timeout, workload.HasQuotaReservation)
 	})
 })
 
@@ -207,7 +213,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, with two replicas", 
 	}
 	var first, second replica
 
-	startReplica := func(releaseLease bool, leaseID string) replica {
+	startReplica := func(releaseLease, isSecond bool, leaseID string) replica {
 		ginkgo.GinkgoHelper()
 		leaderElection := &componentconfigv1alpha1.LeaderElectionConfiguration{
 			LeaderElect:   ptr.To(true),
@@ -235,10 +241,17 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, with two replicas", 
 			o.RenewDeadline = ptr.To(2 * time.Second)
 			o.RetryPeriod = ptr.To(500 * time.Millisecond)
 
-			// The replicas share a host, and so cannot share the port.
-			listener, err := net.Listen("tcp", "127.0.0.1:0")
-			gomega.Expect(err).NotTo(gomega.HaveOccurred())
+			// The replicas share a host, and so cannot share the port. The first one has
+			// the framework's, as soon as that of the spec before has let go of it.
 			options := o.WebhookServer.(*webhook.DefaultServer).Options
+			if isSecond {
+				options.Port = 0
+			}
+			var listener net.Listener
+			gomega.Eventually(func() (err error) {
+				listener, err = net.Listen("tcp", net.JoinHostPort(options.Host, strconv.Itoa(options.Port)))
+				return err
+			}, util.Timeout, util.Interval).Should(gomega.Succeed())
 			options.Port = listener.Addr().(*net.TCPAddr).Port
 			o.WebhookServer = webhook.NewServer(options)
 			gomega.Expect(listener.Close()).To(gomega.Succeed())
@@ -251,9 +264,9 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, with two replicas", 
 			ginkgo.BeforeEach(func() {
 				t.startManager = func() {
 					leaseID := fmt.Sprintf("retry-%d", time.Now().UnixNano())
-					first = startReplica(releaseLease, leaseID)
+					first = startReplica(releaseLease, false, leaseID)
 					gomega.Eventually(first.manager.Elected(), util.Timeout).Should(gomega.BeClosed())
-					second = startReplica(releaseLease, leaseID)
+					second = startReplica(releaseLease, true, leaseID)
 				}
 			})
 

@@ -172,19 +172,10 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", delayedRetryLabels,
 		t.expectRetryCycle(t.expectReleased(), map[string]int32{t.checkA.Name: 1})
 	})
 
-	ginkgo.It("Should ignore the fields with the gate off", func() {
+	ginkgo.It("Should take the fields as Kueue does, with the gate off", func() {
 		features.SetFeatureGateDuringTest(ginkgo.GinkgoTB(), features.ACRequeueAfter, false)
 		t.reserveFirst(t.ruleFor(t.checkA))
-		t.setCheck(updateCheck, t.checkA, kueue.CheckStateRetry, ptr.To[int32](600))
-		evicted := t.wl.until("evicted", util.Timeout, workload.IsEvicted)
-		gomega.Expect(t.wl.versions[evicted].Status.AdmissionChecks[0].State).To(gomega.Equal(kueue.CheckStatePending))
-		t.wl.until("reserved again", util.Timeout, workload.HasQuotaReservation)
-		for _, version := range t.wl.versions {
-			gomega.Expect(requeueAtOf(version)).To(gomega.BeZero())
-			for _, check := range version.Status.AdmissionChecks {
-				gomega.Expect(check.RetryCount).To(gomega.BeNil())
-			}
-		}
+		t.expectRetryWithGateOff()
 	})
 
 	ginkgo.It("Should refuse bad values, naming the field", func() {

@@ -20,17 +20,22 @@ import (
 	"context"
 	"time"
 
+	"github.com/onsi/ginkgo/v2"
 	"github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	configapi "sigs.k8s.io/kueue/apis/config/v1beta2"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
 	schdcache "sigs.k8s.io/kueue/pkg/cache/scheduler"
 	"sigs.k8s.io/kueue/pkg/constants"
 	"sigs.k8s.io/kueue/pkg/controller/core"
 	"sigs.k8s.io/kueue/pkg/scheduler"
 	preemptexpectations "sigs.k8s.io/kueue/pkg/scheduler/preemption/expectations"
+	"sigs.k8s.io/kueue/pkg/workload"
+	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
 	"sigs.k8s.io/kueue/test/util"
 )
 
@@ -51,4 +56,28 @@ func setUpControllers(ctx context.Context, mgr manager.Manager, configuration *c
 // enablePodsReady returns WaitForPodsReady, enabled with the timeout.
 func enablePodsReady(timeout time.Duration) *configapi.WaitForPodsReady {
 	return &configapi.WaitForPodsReady{Timeout: metav1.Duration{Duration: timeout}}
+}
+
+// expectRetryWithGateOff retries a check that holds quota, with the gate off. Kueue's
+// own implementation keeps the quota for the delay, counts at the eviction that comes
+// after it, and leaves the delay on the check.
+func (t *delayedRetryTest) expectRetryWithGateOff() {
+	ginkgo.GinkgoHelper()
+	t.setCheck(updateCheck, t.checkA, kueue.CheckStateRetry, ptr.To[int32](3))
+	recorded := t.wl.until("told to wait", util.Timeout, func(wl *kueue.Workload) bool { return !requeueAtOf(wl).IsZero() })
+	gomega.Expect(workload.HasQuotaReservation(t.wl.versions[recorded])).To(gomega.BeTrue())
+	requeueAt := requeueAtOf(t.wl.versions[recorded])
+	evicted := t.wl.until("evicted", util.Timeout, workloadevict.IsEvicted)
+	gomega.Expect(t.wl.seen[evicted]).To(gomega.BeTemporally(">=", requeueAt))
+	check := t.wl.versions[evicted].Status.AdmissionChecks[0]
+	gomega.Expect(check.State).To(gomega.Equal(kueue.CheckStatePending))
+	gomega.Expect(check.RetryCount).To(gomega.Equal(ptr.To[int32](1)))
+	t.wl.until("reserved again", util.Timeout, workload.HasQuotaReservation)
+}
+
+// isLeftOutWithGateOff tells whether Kueue, with the gate off, leaves a queued
+// workload with a check in Retry out of the queue. It does until the time that it
+// recorded.
+func isLeftOutWithGateOff(wl *kueue.Workload) bool {
+	return waitsFor(longDelay / 2 * time.Second)(wl)
 }
