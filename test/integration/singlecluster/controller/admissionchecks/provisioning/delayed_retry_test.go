@@ -261,11 +261,13 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 		for _, rf := range flavors {
 			quotas = append(quotas, *utiltestingapi.MakeFlavorQuotas(rf.Name).Resource(corev1.ResourceCPU, "1").Obj())
 		}
-		clusterQueue = utiltestingapi.MakeClusterQueue("retry-cq").
+		wrapper := utiltestingapi.MakeClusterQueue("retry-cq").
 			Preemption(kueue.ClusterQueuePreemption{WithinClusterQueue: kueue.PreemptionPolicyLowerPriority}).
-			ResourceGroup(quotas...).
-			AdmissionCheckStrategy(rules...).
-			Obj()
+			ResourceGroup(quotas...)
+		if len(rules) > 0 {
+			wrapper.AdmissionCheckStrategy(rules...)
+		}
+		clusterQueue = wrapper.Obj()
 		util.MustCreate(ctx, k8sClient, clusterQueue)
 		localQueue = utiltestingapi.MakeLocalQueue("lq", ns.Name).ClusterQueue(clusterQueue.Name).Obj()
 		util.MustCreate(ctx, k8sClient, localQueue)
@@ -809,6 +811,7 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 			fwk.StopManager(ctx)
 			setGate(true)
 			fwk.StartManager(ctx, cfg, managerSetup(runScheduler, runJobController))
+			wl.await("requeued", isRequeued)
 			flip(checkA, 2, autoscaling.Failed)
 			expectRetry(checkA, 4, 1)
 			expectRequeued(checkA, 2)
