@@ -20,6 +20,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"runtime"
 	"sort"
 	"strings"
 	"sync/atomic"
@@ -158,6 +159,28 @@ func (c sortedClient) List(ctx context.Context, list client.ObjectList, opts ...
 		}
 	}
 	return meta.SetList(list, items)
+}
+
+func (c sortedClient) Status() client.SubResourceWriter {
+	return statusWriter{c.Client.Status(), c.process}
+}
+
+// statusWriter does not return to a process that was killed meanwhile. What follows
+// a write would otherwise wait for ever: the queues tell a controller of a refused
+// reservation, and nobody listens any more.
+type statusWriter struct {
+	client.SubResourceWriter
+	process *process
+}
+
+func (w statusWriter) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+	err := w.SubResourceWriter.Patch(ctx, obj, patch, opts...)
+	select {
+	case <-w.process.dead:
+		runtime.Goexit()
+	default:
+	}
+	return err
 }
 
 // manager records no events, which nobody here looks at, and may be late to
