@@ -35,6 +35,14 @@ var (
 		}, []string{"cluster_queue", "admission_check"},
 	)
 
+	AdmissionCheckRetryLimitExceededTotal = prometheus.NewCounterVec(
+		prometheus.CounterOpts{
+			Subsystem: constants.KueueName,
+			Name:      "admission_check_retry_limit_exceeded_total",
+			Help:      "The number of workloads that were deactivated because an 'admission_check' asked for a retry and was retried as often as it may be, per 'cluster_queue'.",
+		}, []string{"cluster_queue", "admission_check"},
+	)
+
 	AdmissionCheckRetryDelay = prometheus.NewHistogramVec(
 		prometheus.HistogramOpts{
 			Subsystem: constants.KueueName,
@@ -110,6 +118,12 @@ func ReportAdmissionCheckRetry(cqName kueue.ClusterQueueReference, check kueue.A
 	AdmissionCheckRetriesTotal.WithLabelValues(string(cqName), string(check)).Inc()
 }
 
+// ReportAdmissionCheckRetryLimitExceeded counts a workload that was deactivated
+// because the check may not be retried any more.
+func ReportAdmissionCheckRetryLimitExceeded(cqName kueue.ClusterQueueReference, check kueue.AdmissionCheckReference) {
+	AdmissionCheckRetryLimitExceededTotal.WithLabelValues(string(cqName), string(check)).Inc()
+}
+
 // ReportAdmissionCheckRetryDelay records a delay that the check asked for.
 func ReportAdmissionCheckRetryDelay(cqName kueue.ClusterQueueReference, check kueue.AdmissionCheckReference, delay time.Duration) {
 	AdmissionCheckRetryDelay.WithLabelValues(string(cqName), string(check)).Observe(delay.Seconds())
@@ -124,6 +138,7 @@ func ReportAdmissionCheckRetryLateness(cqName kueue.ClusterQueueReference, laten
 func clearClusterQueueRetryMetrics(cqName string) {
 	labels := prometheus.Labels{"cluster_queue": cqName}
 	AdmissionCheckRetriesTotal.DeletePartialMatch(labels)
+	AdmissionCheckRetryLimitExceededTotal.DeletePartialMatch(labels)
 	AdmissionCheckRetryDelay.DeletePartialMatch(labels)
 	AdmissionCheckRetryLateness.DeletePartialMatch(labels)
 }

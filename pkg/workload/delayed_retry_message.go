@@ -23,6 +23,7 @@ import (
 	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/util/api"
@@ -66,6 +67,17 @@ func waitOverMessage(retry []kueue.AdmissionCheckState) string {
 		return noRetryMessage
 	}
 	return fmt.Sprintf("Admission check(s) %s asked for a retry, which is due%s", checkNames(retry), ownWords(retry))
+}
+
+// exhaustedMessage says which checks have asked for a retry too often, how often
+// each was retried, and what they say themselves.
+func exhaustedMessage(exhausted []kueue.AdmissionCheckState) string {
+	reached := make([]string, len(exhausted))
+	for i, check := range exhausted {
+		reached[i] = fmt.Sprintf("%s after %d retries", check.Name, ptr.Deref(check.RetryCount, 0))
+	}
+	slices.Sort(reached)
+	return fmt.Sprintf("Admission check(s) reached the limit of their retries and asked for another one: %s%s", strings.Join(reached, ", "), ownWords(exhausted))
 }
 
 func checkNames(checks []kueue.AdmissionCheckState) string {

@@ -38,6 +38,8 @@ const (
 	RetryEvict RetryAction = "Evict"
 	// RetryReject: a check rejected the workload after its eviction, deactivate it.
 	RetryReject RetryAction = "Reject"
+	// RetryGiveUp: a check may not be retried any more, deactivate the workload.
+	RetryGiveUp RetryAction = "GiveUp"
 	// RetryHold: the workload is queued, take it out of the queue and record the deadline.
 	RetryHold RetryAction = "Hold"
 	// RetryRecord: the workload was evicted, and its deadline is not the recorded one.
@@ -69,6 +71,8 @@ const (
 	demandOverRecorded
 	// demandRejected: a check is in Rejected.
 	demandRejected
+	// demandExhausted: a check that asks for a retry may not be retried any more.
+	demandExhausted
 )
 
 // retryActions leads from the state of a workload and the demand of its checks
@@ -79,11 +83,13 @@ var retryActions = map[RetryState]map[retryDemand]RetryAction{
 		demandAheadRecorded: RetryEvict,
 		demandOver:          RetryEvict,
 		demandOverRecorded:  RetryEvict,
+		demandExhausted:     RetryGiveUp,
 	},
 	RetryStateStopping: {
-		demandAhead:    RetryRecord,
-		demandOver:     RetryRecord,
-		demandRejected: RetryReject,
+		demandAhead:     RetryRecord,
+		demandOver:      RetryRecord,
+		demandRejected:  RetryReject,
+		demandExhausted: RetryGiveUp,
 	},
 	RetryStateWaiting: {
 		demandAhead:         RetryRecord,
@@ -91,6 +97,7 @@ var retryActions = map[RetryState]map[retryDemand]RetryAction{
 		demandOver:          RetryRequeue,
 		demandOverRecorded:  RetryRequeue,
 		demandRejected:      RetryReject,
+		demandExhausted:     RetryGiveUp,
 	},
 	RetryStateKeptOut: {
 		demandAhead:         RetryRecord,
@@ -98,6 +105,7 @@ var retryActions = map[RetryState]map[retryDemand]RetryAction{
 		demandOver:          RetryRequeue,
 		demandOverRecorded:  RetryRequeue,
 		demandRejected:      RetryReject,
+		demandExhausted:     RetryGiveUp,
 	},
 	RetryStateQueued: {
 		demandAhead:         RetryHold,
@@ -105,6 +113,7 @@ var retryActions = map[RetryState]map[retryDemand]RetryAction{
 		demandOver:          RetryRequeue,
 		demandOverRecorded:  RetryRequeue,
 		demandRejected:      RetryReject,
+		demandExhausted:     RetryGiveUp,
 	},
 	RetryStateReactivated: {
 		demandNothing:       RetryReactivate,
@@ -113,6 +122,7 @@ var retryActions = map[RetryState]map[retryDemand]RetryAction{
 		demandOver:          RetryReactivate,
 		demandOverRecorded:  RetryReactivate,
 		demandRejected:      RetryReject,
+		demandExhausted:     RetryReactivate,
 	},
 }
 
@@ -127,13 +137,27 @@ type RetryPlan struct {
 	Deadline time.Time
 	// Message says which checks asked for the retry, until when, and why.
 	Message string
-	// Checks are those in state Retry.
+	// Checks are those in state Retry, with the delays that policies give them. For
+	// RetryGiveUp they are those that may not be retried any more.
 	Checks []kueue.AdmissionCheckState
 	// ReleasesQuota is true for a RetryEvict with no job to stop first.
 	ReleasesQuota bool
 	// Untidy is true if a delay or a count that means nothing any more is to be
 	// removed, before the action, which writes nothing.
 	Untidy bool
+	// RecordsNoDelay is true if checks that ask for no delay, and have none by a
+	// policy, are to say so while the workload waits: a policy that comes later is
+	// not for them.
+	RecordsNoDelay bool
+}
+
+// RetryPolicy is what delays the retries of a check that asks for no delay itself,
+// and limits those of one that does.
+type RetryPolicy interface {
+	// DelaySeconds returns the delay of the retry that follows on count others.
+	DelaySeconds(count int32) int32
+	// Allows returns true if the check may be retried after count retries.
+	Allows(count int32) bool
 }
 
 // RetryContext is what PlanRetry has to know beside the workload.
@@ -146,6 +170,8 @@ type RetryContext struct {
 	// ReplacesSlice is true for the slice of an elastic job that is to take over
 	// from another one, whose pods run on while this one is not admitted.
 	ReplacesSlice bool
+	// Policies are those of checks in state Retry. Nil if checks cannot have any.
+	Policies map[kueue.AdmissionCheckReference]RetryPolicy
 }
 
 // PlanRetry decides what is due for wl, which is not finished, because of its
@@ -168,19 +194,50 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 			}
 		}
 	}
+	exhausted, settled := plan.settle(wl, state, rctx.Policies)
 	if state == RetryStateReserved || state == RetryStateQueued {
 		plan.EvictedAt = evictionTime(plan.Checks, rctx.Now)
 	}
 	until := plan.setDeadline(backoffUntil(wl))
-	plan.Action = retryActions[state][demandOf(wl, state, plan, rejected, rctx.Now.Before(until))]
+	plan.Action = retryActions[state][plan.demandOf(wl, state, retryFacts{
+		rejected: rejected, exhausted: len(exhausted) > 0, settled: settled, ahead: rctx.Now.Before(until),
+	})]
 	plan.Untidy = (plan.Action == RetryNone || plan.Action == RetryWait) && isUntidy(wl)
 	plan.ReleasesQuota = plan.Action == RetryEvict && !IsAdmitted(wl) && !rctx.ReplacesSlice
 	switch plan.Action {
 	case RetryNone, RetryReject, RetryReactivate:
 		return RetryPlan{Action: plan.Action, Untidy: plan.Untidy}
+	case RetryGiveUp:
+		return RetryPlan{Action: plan.Action, Checks: exhausted, Message: exhaustedMessage(exhausted)}
 	default:
+		plan.RecordsNoDelay = rctx.Policies != nil && plan.Deadline.After(plan.EvictedAt)
 		return plan
 	}
+}
+
+// settle gives the checks that ask for no delay that of their policy, and returns
+// true if there was one that has none recorded. It also returns the checks that may
+// not be retried any more. That is looked at when a Retry comes: one that the
+// recorded deadline covers was looked at before, and its policy may be another now.
+func (p *RetryPlan) settle(wl *kueue.Workload, state RetryState, policies map[kueue.AdmissionCheckReference]RetryPolicy) (exhausted []kueue.AdmissionCheckState, settled bool) {
+	recorded := state != RetryStateReserved && state != RetryStateQueued && isRecordedForChecks(wl)
+	for i := range p.Checks {
+		check := &p.Checks[i]
+		policy, found := policies[check.Name]
+		if !found {
+			continue
+		}
+		asks := check.RequeueAfterSeconds != nil
+		count := ptr.Deref(check.RetryCount, 0)
+		if covered := recorded && asks && !checkDeadline(*check, p.EvictedAt).After(requeueAt(wl)); !covered && !policy.Allows(count) {
+			exhausted = append(exhausted, *check)
+		}
+		if !asks {
+			check.RequeueAfterSeconds = ptr.To(policy.DelaySeconds(count))
+			settled = true
+		}
+	}
+	return exhausted, settled
 }
 
 // setDeadline fills in the deadline and the message, and returns the time until
@@ -193,18 +250,28 @@ func (p *RetryPlan) setDeadline(backoffUntil time.Time) time.Time {
 	return until
 }
 
-func demandOf(wl *kueue.Workload, state RetryState, plan RetryPlan, rejected, ahead bool) retryDemand {
+// retryFacts is what demandOf has to know beside the workload and the plan.
+type retryFacts struct {
+	rejected  bool // a check is in Rejected
+	exhausted bool // a check may not be retried any more
+	settled   bool // a check has a delay by a policy, which is not recorded
+	ahead     bool // there is something to wait for
+}
+
+func (p *RetryPlan) demandOf(wl *kueue.Workload, state RetryState, facts retryFacts) retryDemand {
 	// An earlier Retry may have been withdrawn.
 	leftOver := state == RetryStateWaiting || (state == RetryStateStopping && isRecordedForChecks(wl))
-	recorded := plan.Deadline.Equal(requeueAt(wl)) && (state == RetryStateStopping || isKeptOut(wl))
+	recorded := !facts.settled && p.Deadline.Equal(requeueAt(wl)) && (state == RetryStateStopping || isKeptOut(wl))
 	switch {
-	case rejected:
+	case facts.rejected:
 		return demandRejected
-	case len(plan.Checks) == 0 && !leftOver:
+	case facts.exhausted:
+		return demandExhausted
+	case len(p.Checks) == 0 && !leftOver:
 		return demandNothing
-	case ahead && recorded:
+	case facts.ahead && recorded:
 		return demandAheadRecorded
-	case ahead:
+	case facts.ahead:
 		return demandAhead
 	case recorded:
 		return demandOverRecorded
@@ -295,7 +362,8 @@ func countsAfterSuccess(wl *kueue.Workload, check kueue.AdmissionCheckState) boo
 // isTargetOfCheck returns true if a check has had the workload deactivated.
 func isTargetOfCheck(wl *kueue.Workload) bool {
 	target := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadDeactivationTarget)
-	return target != nil && target.Status == metav1.ConditionTrue && target.Reason == kueue.WorkloadEvictedByAdmissionCheck
+	return target != nil && target.Status == metav1.ConditionTrue &&
+		(target.Reason == kueue.WorkloadEvictedByAdmissionCheck || target.Reason == kueue.WorkloadAdmissionCheckRetryLimitExceeded)
 }
 
 // hasRetryTraces returns true if a deactivated workload has something to forget.

@@ -28,6 +28,8 @@ import (
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/util/admissioncheck"
+	"sigs.k8s.io/kueue/pkg/util/api"
 	"sigs.k8s.io/kueue/pkg/workload/times"
 )
 
@@ -36,6 +38,7 @@ import (
 // a RetryHold evict the workload; the quota is released if the plan does.
 func (p RetryPlan) Record(wl *kueue.Workload) {
 	recordTime(wl, p.Deadline, p.EvictedAt)
+	p.recordDelays(wl)
 	switch p.Action {
 	case RetryEvict, RetryHold:
 		SetEvictedCondition(wl, p.EvictedAt, kueue.WorkloadEvictedByAdmissionCheck, p.Message)
@@ -51,6 +54,22 @@ func (p RetryPlan) Record(wl *kueue.Workload) {
 	if !isKeptOut(wl) || isKeptOutByBackoff(wl) {
 		SetRequeuedCondition(wl, kueue.WorkloadEvictedByAdmissionCheck, p.Message, false)
 	}
+}
+
+// recordDelays writes down the delays that policies give the checks.
+func (p RetryPlan) recordDelays(wl *kueue.Workload) {
+	for _, check := range p.Checks {
+		stored := admissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, check.Name)
+		stored.RequeueAfterSeconds = check.RequeueAfterSeconds
+		if stored.RequeueAfterSeconds == nil && p.RecordsNoDelay {
+			stored.RequeueAfterSeconds = ptr.To[int32](0)
+		}
+	}
+}
+
+// GiveUp has the workload deactivated, because checks may not be retried any more.
+func (p RetryPlan) GiveUp(wl *kueue.Workload) {
+	SetDeactivationTarget(wl, kueue.WorkloadAdmissionCheckRetryLimitExceeded, api.TruncateConditionMessage(p.Message))
 }
 
 func recordTime(wl *kueue.Workload, deadline, evictedAt time.Time) {

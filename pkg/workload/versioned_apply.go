@@ -18,6 +18,7 @@ package workload
 
 import (
 	"context"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,9 +26,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/constants"
+	"sigs.k8s.io/kueue/pkg/util/admissioncheck"
 )
 
 // applyToVersion calls apply for the version of the workload that the write was
@@ -62,6 +66,23 @@ func applyToVersion(ctx context.Context, c client.Client, seen *kueue.Workload, 
 		return refused
 	}
 	return err
+}
+
+// changesDelays returns true if a write, of updated, changes a delay of a check. An
+// apply of Kueue's leaves these out: it would own those that the check's controller
+// asked for, which then outlive their removal by it. A merge patch owns what it
+// changes alone, so the controller can go on applying the rest without force.
+func changesDelays(seen, updated *kueue.Workload) bool {
+	return slices.ContainsFunc(updated.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
+		before := admissioncheck.FindAdmissionCheck(seen.Status.AdmissionChecks, check.Name)
+		return before != nil && check.RequeueAfterSeconds != nil && !ptr.Equal(before.RequeueAfterSeconds, check.RequeueAfterSeconds)
+	})
+}
+
+// mergeToVersion writes the status of updated as a merge patch to the version that
+// was seen.
+func mergeToVersion(ctx context.Context, c client.Client, seen, updated *kueue.Workload) error {
+	return c.Status().Patch(ctx, updated, client.MergeFromWithOptions(seen, client.MergeFromWithOptimisticLock{}), client.FieldOwner(constants.AdmissionName))
 }
 
 // canApplyTo returns true if latest is the workload that an apply was decided on

@@ -20,3 +20,8 @@ package v1beta1
 // waits until status.requeueState.requeueAt, because admission checks have asked
 // for a retry (KEP-3258).
 const WorkloadWaitingForRetry = "WaitingForRetry"
+
+// WorkloadAdmissionCheckRetryLimitExceeded is the reason of DeactivationTarget, and
+// the cause of the eviction that follows, when an admission check asks for a retry
+// and was retried as often as it may be (KEP-3258).
+const WorkloadAdmissionCheckRetryLimitExceeded = "AdmissionCheckRetryLimitExceeded"

@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
@@ -42,12 +43,13 @@ const longestRequeueAfter = 24 * time.Hour
 
 // reconcileDelayedRetry carries out what workload.PlanRetry decides, with at
 // most one write, or one that tidies before the rest. It returns true if there is
-// nothing else to be done in this reconciliation.
+// nothing else to be done in this reconciliation. Policies finds those of the checks,
+// which have none if it is nil.
 //
 // With the gate off it does no more than to requeue the workloads that were
 // waiting when the gate was switched off, or to reset those of them that are
 // deactivated.
-func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueue.Workload) (bool, ctrl.Result, error) {
+func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueue.Workload, policies policyLookup) (bool, ctrl.Result, error) {
 	now := r.clock.Now()
 	if features.Enabled(features.ACRequeueAfter) {
 		times.Repair(wl)
@@ -65,7 +67,10 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 	if err != nil {
 		return true, ctrl.Result{}, err
 	}
-	plan := planRetry(ctx, wl, cq, now)
+	plan, err := planRetry(ctx, wl, cq, policies, now)
+	if err != nil {
+		return true, ctrl.Result{}, fmt.Errorf("delayed retry, planning: %w", err)
+	}
 
 	log := ctrl.LoggerFrom(ctx).WithValues("action", plan.Action, "deadline", plan.Deadline)
 	if plan.Untidy {
@@ -84,6 +89,11 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 		return r.awaitBackoff(ctx, wl, now)
 	case workload.RetryReject:
 		_, err = r.reconcileCheckBasedEviction(ctx, wl)
+	case workload.RetryGiveUp:
+		log.V(3).Info("Workload is deactivated, admission checks were retried as often as they may be")
+		if err = r.applyStatus(ctx, wl, plan.GiveUp); err == nil {
+			r.reportLimit(wl, plan)
+		}
 	case workload.RetryEvict:
 		log.V(3).Info("Workload is evicted due to admission checks")
 		if err = r.evictForRetry(ctx, wl, plan); err == nil {
@@ -93,7 +103,7 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 		log.V(3).Info("Workload has to wait for the retry of its admission checks")
 		if err = r.applyStatus(ctx, wl, plan.Record); err == nil {
 			r.reportDelays(wl, delays)
-			r.reportEvent(wl, "RequeueDelayed", plan.Message)
+			r.reportEvent(wl, corev1.EventTypeNormal, "RequeueDelayed", plan.Message)
 		}
 		result.RequeueAfter = requeueAfter(plan, now)
 	case workload.RetryWait:
@@ -119,7 +129,7 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 		late := plan.WaitedFor(wl)
 		if err = r.mergeStatus(ctx, wl, func() { plan.Requeue(wl, now) }); err == nil {
 			r.reportRequeue(wl, plan, late)
-			r.reportEvent(wl, "Requeued", "The workload is requeued for the retry of its admission checks")
+			r.reportEvent(wl, corev1.EventTypeNormal, "Requeued", "The workload is requeued for the retry of its admission checks")
 		}
 	}
 	if err != nil {
@@ -159,6 +169,15 @@ func (r *WorkloadReconciler) reportDelays(wl *kueue.Workload, delays []kueue.Adm
 	}
 }
 
+func (r *WorkloadReconciler) reportLimit(wl *kueue.Workload, plan workload.RetryPlan) {
+	r.reportEvent(wl, corev1.EventTypeWarning, kueue.WorkloadAdmissionCheckRetryLimitExceeded, plan.Message)
+	if cqName, found := r.queues.ClusterQueueForWorkload(wl); found {
+		for _, check := range plan.Checks {
+			metrics.ReportAdmissionCheckRetryLimitExceeded(cqName, check.Name)
+		}
+	}
+}
+
 func (r *WorkloadReconciler) reportRequeue(wl *kueue.Workload, plan workload.RetryPlan, late bool) {
 	cqName, found := r.queues.ClusterQueueForWorkload(wl)
 	if !found {
@@ -172,15 +191,23 @@ func (r *WorkloadReconciler) reportRequeue(wl *kueue.Workload, plan workload.Ret
 	}
 }
 
-func planRetry(ctx context.Context, wl *kueue.Workload, cq *kueue.ClusterQueue, now time.Time) workload.RetryPlan {
+// policyLookup returns the policies of the checks of wl that are in state Retry.
+type policyLookup func(ctx context.Context, wl *kueue.Workload) (map[kueue.AdmissionCheckReference]workload.RetryPolicy, error)
+
+func planRetry(ctx context.Context, wl *kueue.Workload, cq *kueue.ClusterQueue, policies policyLookup, now time.Time) (workload.RetryPlan, error) {
 	if !features.Enabled(features.ACRequeueAfter) {
-		return workload.PlanLeftWaiting(wl, now)
+		return workload.PlanLeftWaiting(wl, now), nil
 	}
-	return workload.PlanRetry(wl, workload.RetryContext{
+	rctx := workload.RetryContext{
 		Now:           now,
 		IsRequired:    requiredChecks(ctx, wl, cq).Has,
 		ReplacesSlice: workloadslicing.ScaledUp(wl),
-	})
+	}
+	var err error
+	if policies != nil {
+		rctx.Policies, err = policies(ctx, wl)
+	}
+	return workload.PlanRetry(wl, rctx), err
 }
 
 // isQueueRestarted returns true if Requeued is still false because of a stopped

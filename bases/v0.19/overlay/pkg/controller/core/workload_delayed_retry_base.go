@@ -19,7 +19,6 @@ package core
 import (
 	"context"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -60,8 +59,8 @@ func (r *WorkloadReconciler) mergeStatus(ctx context.Context, wl *kueue.Workload
 	})
 }
 
-func (r *WorkloadReconciler) reportEvent(wl *kueue.Workload, reason, message string) {
-	r.recorder.Eventf(wl, nil, corev1.EventTypeNormal, reason, reason, api.TruncateEventMessage(message))
+func (r *WorkloadReconciler) reportEvent(wl *kueue.Workload, eventType, reason, message string) {
+	r.recorder.Eventf(wl, nil, eventType, reason, reason, api.TruncateEventMessage(message))
 }
 
 // isQueuedByReconcile returns true if the event handlers leave it to Reconcile to
