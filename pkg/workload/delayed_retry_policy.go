@@ -76,7 +76,7 @@ func (p retryPolicy) DelaySeconds(count int32) int32 {
 func (p retryPolicy) fraction(count int32) *big.Float {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%d", p.uid, p.check, count))
 	const bits = 53 // those of a float64
-	return number(float64(binary.BigEndian.Uint64(sum[:]) >> (64 - bits)) / (1 << bits))
+	return number(float64(binary.BigEndian.Uint64(sum[:])>>(64-bits)) / (1 << bits))
 }
 
 // backoff returns base times factor to the power of count, or longest if that is

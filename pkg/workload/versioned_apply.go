@@ -26,12 +26,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/constants"
-	"sigs.k8s.io/kueue/pkg/util/admissioncheck"
 )
 
 // applyToVersion calls apply for the version of the workload that the write was
@@ -68,14 +66,13 @@ func applyToVersion(ctx context.Context, c client.Client, seen *kueue.Workload, 
 	return err
 }
 
-// changesDelays returns true if a write, of updated, changes a delay of a check. An
-// apply of Kueue's leaves these out: it would own those that the check's controller
-// asked for, which then outlive their removal by it. A merge patch owns what it
-// changes alone, so the controller can go on applying the rest without force.
-func changesDelays(seen, updated *kueue.Workload) bool {
+// isMerged returns true if the status is written as a merge patch, which owns what it
+// changes alone. An apply of Kueue's owns the states of all checks: a controller that
+// has asked for a retry, and applies without force, could not answer any more. It
+// leaves out the delays, which would outlive their removal by the controller.
+func isMerged(updated *kueue.Workload) bool {
 	return slices.ContainsFunc(updated.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
-		before := admissioncheck.FindAdmissionCheck(seen.Status.AdmissionChecks, check.Name)
-		return before != nil && check.RequeueAfterSeconds != nil && !ptr.Equal(before.RequeueAfterSeconds, check.RequeueAfterSeconds)
+		return check.State == kueue.CheckStateRetry
 	})
 }
 

@@ -20,12 +20,14 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -343,5 +345,81 @@ func TestLooseApplyToDeletedWorkload(t *testing.T) {
 	err := applyForTest(ctx, cl, wl, false, func(*kueue.Workload) bool { return true })
 	if !apierrors.IsNotFound(err) {
 		t.Errorf("Unexpected error: %v, want that it is not found", err)
+	}
+}
+
+// What Kueue applies it owns, together with the check's controller. While a check is
+// in Retry it writes in another way, which owns nothing else of the check.
+func TestWriteOfRetry(t *testing.T) {
+	waiting := &kueue.RequeueState{RequeueAt: ptr.To(metav1.NewTime(at(30)))}
+	cases := map[string]struct {
+		before, after             []kueue.AdmissionCheckState
+		stateBefore, requeueState *kueue.RequeueState
+		wantMerge                 bool
+	}{
+		"a deadline is recorded, with the delay of a policy": {
+			before:       []kueue.AdmissionCheckState{checkAt("a", kueue.CheckStateRetry, 0)},
+			after:        []kueue.AdmissionCheckState{retryAt("a", 0, 30)},
+			requeueState: waiting,
+			wantMerge:    true,
+		},
+		"a deadline is recorded, with a delay of the controller's own": {
+			before:       []kueue.AdmissionCheckState{retryAt("a", 0, 30)},
+			after:        []kueue.AdmissionCheckState{retryAt("a", 0, 30)},
+			requeueState: waiting,
+			wantMerge:    true,
+		},
+		"the deadline was recorded": {
+			before:       []kueue.AdmissionCheckState{retryAt("a", 0, 30)},
+			after:        []kueue.AdmissionCheckState{retryAt("a", 0, 30)},
+			stateBefore:  waiting,
+			requeueState: waiting,
+			wantMerge:    true,
+		},
+		"another backoff is recorded": {
+			before:       []kueue.AdmissionCheckState{checkAt("a", kueue.CheckStateReady, 0)},
+			after:        []kueue.AdmissionCheckState{checkAt("a", kueue.CheckStatePending, 0)},
+			requeueState: &kueue.RequeueState{Count: ptr.To[int32](1), RequeueAt: waiting.RequeueAt},
+		},
+		"a check comes": {
+			after: []kueue.AdmissionCheckState{checkAt("a", kueue.CheckStatePending, 0)},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			var patched string
+			var patchType types.PatchType
+			client := utiltesting.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+				SubResourcePatch: func(_ context.Context, _ client.Client, _ string, obj client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
+					data, err := patch.Data(obj)
+					patched, patchType = string(data), patch.Type()
+					return err
+				},
+			}).Build()
+			wl := reserved().AdmissionChecks(tc.before...).ResourceVersion("7").Obj()
+			wl.Status.RequeueState = tc.stateBefore
+			if err := applyForTest(ctx, client, wl, true, func(wl *kueue.Workload) bool {
+				wl.Status.AdmissionChecks = tc.after
+				wl.Status.RequeueState = tc.requeueState
+				return true
+			}); err != nil {
+				t.Fatalf("Unexpected error: %v", err)
+			}
+			wantType := types.ApplyPatchType
+			if tc.wantMerge {
+				wantType = types.MergePatchType
+			}
+			if patchType != wantType {
+				t.Errorf("Unexpected type of patch %q, want %q", patchType, wantType)
+			}
+			if !tc.wantMerge && strings.Contains(patched, "requeueAfterSeconds") {
+				t.Errorf("A delay is applied: %s", patched)
+			}
+			if !strings.Contains(patched, `"resourceVersion":"7"`) {
+				t.Errorf("The patch is not bound to the version that was seen: %s", patched)
+			}
+		})
 	}
 }
