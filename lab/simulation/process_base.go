@@ -23,6 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/component-base/featuregate"
 	"k8s.io/utils/ptr"
 
 	configapi "sigs.k8s.io/kueue/apis/config/v1beta1"
@@ -44,6 +45,10 @@ const treeDir = "../../build/kueue"
 
 // baseHasFields: v0.14.8 drops the fields of a retry.
 const baseHasFields = false
+
+// requestsGate has Kueue delete the requests of a workload that is evicted. v0.14.8
+// keeps them.
+const requestsGate featuregate.Feature = ""
 
 // setUp does what cmd/kueue does.
 func (w *World) setUp(ctx context.Context, p *process) error {

@@ -75,7 +75,7 @@ func generator(weights map[Op]int) *rapid.Generator[Schedule] {
 		return Step{Op: rapid.SampledFrom(table).Draw(t, "op"), A: number.Draw(t, "a"), B: number.Draw(t, "b"), C: number.Draw(t, "c")}
 	})
 	return rapid.Custom(func(t *rapid.T) Schedule {
-		return Schedule{
+		s := Schedule{
 			Config: Config{
 				Replicas:     rapid.SampledFrom([]int{1, 1, 1, 2}).Draw(t, "replicas"),
 				PodsReady:    rapid.Bool().Draw(t, "podsReady"),
@@ -90,6 +90,10 @@ func generator(weights map[Op]int) *rapid.Generator[Schedule] {
 			},
 			Steps: rapid.SliceOfN(step, 15, 40).Draw(t, "steps"),
 		}
+		if requestsGate != "" {
+			s.Config.KeepRequests = rapid.SampledFrom([]bool{false, false, true}).Draw(t, "keepRequests")
+		}
+		return s
 	})
 }
 
@@ -224,11 +228,12 @@ var corpus = []handmade{
 		},
 	},
 	{
-		// The event of a write comes before its answer.
+		// They were preempted, and the event of a write comes before its answer.
 		name: "told to wait in the queue",
 		Schedule: Schedule{
 			Config: Config{Replicas: 1, Slow: true},
-			Steps:  []Step{{Op: OpJob}, {Op: OpRetry, C: 6}, {Op: OpSettle}, {Op: OpRetry, A: 1, C: 5}, {Op: OpSettle}},
+			Steps: []Step{{Op: OpJob, A: 1}, {Op: OpJob, A: 1}, {Op: OpJob, A: 1}, {Op: OpSettle}, {Op: OpRetry, C: 5}, {Op: OpRetry, A: 2, C: 5}, {Op: OpRetry, A: 4, C: 5},
+				{Op: OpSettle}},
 		},
 	},
 	{
@@ -252,6 +257,14 @@ var corpus = []handmade{
 			Config: Config{Replicas: 1, Provisioning: true},
 			Steps: []Step{{Op: OpProvision}, {Op: OpSettle}, {Op: OpSleep, A: 6}, {Op: OpSettle}, {Op: OpProvision, B: 1}, {Op: OpAdvance, A: 7}, {Op: OpProvision, B: 2}, {Op: OpSettle},
 				{Op: OpSleep, A: 6}, {Op: OpSettle}},
+		},
+	},
+	{
+		// A request that has failed is there when its check is asked again.
+		name: "a failed request stays",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1, Provisioning: true, KeepRequests: true},
+			Steps:  []Step{{Op: OpProvision}, {Op: OpSettle}, {Op: OpSleep, A: 6}, {Op: OpSettle}, {Op: OpProvision, A: 1, B: 1}, {Op: OpSettle}},
 		},
 	},
 	{

@@ -57,6 +57,9 @@ type Config struct {
 	OnFlavors bool
 	// Provisioning: check p is that of the ProvisioningRequest controller.
 	Provisioning bool
+	// KeepRequests: the requests of a workload that is evicted stay; where requestsGate
+	// is empty, they always do.
+	KeepRequests bool
 	// SwitchGate: the gate is switched in between. It ends switched on, unless
 	// EndsOff.
 	SwitchGate, EndsOff bool
@@ -136,6 +139,11 @@ func newWorld(config Config) (*World, error) {
 	metrics.PendingWorkloads.Reset() // all runs of this process share it
 	w := &World{config: config, start: time.Now(), checks: make(map[kueue.AdmissionCheckReference]*checkController)}
 	w.judge = newJudge(w)
+	if requestsGate != "" {
+		if err := setFeature(requestsGate, !config.KeepRequests); err != nil {
+			return nil, err
+		}
+	}
 	w.api = memapi.NewServer(scheme, resources, memapi.Options{OnWrite: w.judge.onWrite, OnList: w.judge.listed})
 	var err error
 	if w.admin, err = w.client("admin"); err != nil {

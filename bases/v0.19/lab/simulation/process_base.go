@@ -35,6 +35,7 @@ import (
 	"sigs.k8s.io/kueue/pkg/controller/jobframework"
 	"sigs.k8s.io/kueue/pkg/controller/jobs/job"
 	"sigs.k8s.io/kueue/pkg/dra"
+	"sigs.k8s.io/kueue/pkg/features"
 	kueueresources "sigs.k8s.io/kueue/pkg/resources"
 	"sigs.k8s.io/kueue/pkg/scheduler"
 	preemptexpectations "sigs.k8s.io/kueue/pkg/scheduler/preemption/expectations"
@@ -48,6 +49,9 @@ const treeDir = "../../kueue-v0.19"
 
 // baseHasFields: v0.19.2 has the fields of a retry, which mean something else there.
 const baseHasFields = true
+
+// requestsGate has Kueue delete the requests of a workload that is evicted.
+const requestsGate = features.CleanupProvisioningRequestsOnEviction
 
 // setUp does what cmd/kueue does.
 func (w *World) setUp(ctx context.Context, p *process) error {
