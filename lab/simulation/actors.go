@@ -407,7 +407,7 @@ func (w *World) endWait(wl *kueue.Workload) {
 	if time.Until(requeueAt(wl)) < time.Minute && !w.judge.isExcused(wl) {
 		return
 	}
-	if !features.Enabled(features.ACRequeueAfter) && !requeueAt(wl).IsZero() {
+	if !features.Enabled(features.ACRequeueAfter) && !requeueAt(wl).IsZero() && !(baseHasFields && asksForTooLate(wl)) {
 		// The recorded time holds, whatever the checks say: an operator lets it start over.
 		w.setActive(wl.Name, false)
 		return
@@ -418,6 +418,15 @@ func (w *World) endWait(wl *kueue.Workload) {
 			w.checks[name].say(wl.Name, verdict{state: kueue.CheckStatePending}, applies)
 		}
 	}
+}
+
+// asksForTooLate: a time after the last that the API takes. With the gate off v0.19
+// writes it as it is, before all else, and is refused until the check takes it back.
+func asksForTooLate(wl *kueue.Workload) bool {
+	return slices.ContainsFunc(wl.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
+		delay := time.Duration(ptr.Deref(check.RequeueAfterSeconds, 0)) * time.Second
+		return check.State == kueue.CheckStateRetry && check.LastTransitionTime.UTC().Add(delay).Year() > 9999
+	})
 }
 
 func conditionTrue(wl *kueue.Workload, name string) bool {

@@ -282,6 +282,13 @@ var corpus = []handmade{
 		},
 	},
 	{
+		name: "gate off while one waits for ever",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1, SwitchGate: true, EndsOff: true},
+			Steps:  []Step{{Op: OpRetry, C: 26 * 8}, {Op: OpSettle}},
+		},
+	},
+	{
 		name: "the first time that there is",
 		Schedule: Schedule{
 			Config: Config{Replicas: 1},
