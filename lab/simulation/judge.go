@@ -260,7 +260,7 @@ func (j *judge) onWrite(write memapi.Write) {
 	if !workload.HasRetryChecks(wl) {
 		delete(j.excused, wl.Name)
 	}
-	if !features.Enabled(features.ACRequeueAfter) && !j.differs && workload.IsActive(wl) && !workload.HasQuotaReservation(wl) && workload.HasRetryChecks(wl) && !requeueAt(wl).IsZero() {
+	if !features.Enabled(features.ACRequeueAfter) && !j.differs && (workload.IsActive(wl) || baseHasFields) && !workload.HasQuotaReservation(wl) && workload.HasRetryChecks(wl) && !requeueAt(wl).IsZero() {
 		j.differs = true
 		j.world.note(differsFromBase)
 	}
@@ -352,7 +352,8 @@ func ownedByKueue(wl *unstructured.Unstructured, name kueue.AdmissionCheckRefere
 }
 
 // differsFromBase is noted when a workload is to come back, with the gate off, that
-// the base leaves stuck.
+// the base leaves stuck. A deactivated one that waits is reset: where the base has the
+// fields, it removes requeueAt there and writes it again, without end.
 const differsFromBase = "-- from here on the base differs"
 
 // excuse: with the gate off Kueue leaves a workload without quota stuck, as it ever
