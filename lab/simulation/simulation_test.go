@@ -251,6 +251,29 @@ var corpus = []handmade{
 		},
 	},
 	{
+		name: "a retry of a job that runs",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1, OnFlavors: true},
+			Steps:  []Step{{Op: OpReady}, {Op: OpSettle}, {Op: OpRetry, C: 5}, {Op: OpSettle}},
+		},
+	},
+	{
+		// Before Kueue has seen the success.
+		name: "a success, and another check's retry",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1},
+			Steps:  []Step{{Op: OpRetry}, {Op: OpSettle}, {Op: OpSleep, A: 6}, {Op: OpSettle}, {Op: OpAnswer}, {Op: OpRetry, A: 1, C: 1}, {Op: OpSettle}},
+		},
+	},
+	{
+		// Said by an update, and taken back by an apply, which leaves it.
+		name: "a success with a delay",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1},
+			Steps:  []Step{{Op: OpRetry, A: 1, B: 64, C: 3}, {Op: OpAnswer, A: 1}, {Op: OpSettle}},
+		},
+	},
+	{
 		// A request succeeds in its second attempt, and its booking expires.
 		name: "a booking expires",
 		Schedule: Schedule{
