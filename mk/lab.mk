@@ -5,6 +5,8 @@ SIMULATION_CHECKS ?= 500
 # The same schedules each time; "make soak" runs others.
 SIMULATION_SEED ?= 20261121
 MUTANT_SCHEDULES ?= 120
+# With the gate off each one runs a dozen times, on the base's code and on ours.
+GATE_OFF_SCHEDULES ?= $(shell echo $$(($(SIMULATION_CHECKS) < 200 ? 20 : $(SIMULATION_CHECKS) / 10)))
 SIMULATION := $(BIN)/simulation$(BASE_SUFFIX).test
 MUTANTS_DIR := $(PROJECT)/build/mutants$(BASE_SUFFIX)
 BASELINE_DIR := $(PROJECT)/build/baseline$(BASE_SUFFIX)
@@ -37,7 +39,7 @@ simulate-merge-patch:
 
 simulate-gate:
 	@rm -f $(BASELINE_DIR)/traces.json
-	@export BASELINE_TRACES=$(BASELINE_DIR)/traces.json; \
+	@export BASELINE_TRACES=$(BASELINE_DIR)/traces.json BASELINE_SCHEDULES=$(GATE_OFF_SCHEDULES); \
 	($(call IN_SIMULATION,$(SIMULATION)-baseline) TestGateOff) && \
 	($(call IN_SIMULATION,$(SIMULATION)) 'TestGateOff|TestGateSwitched' -rapid.seed=$(SIMULATION_SEED) -rapid.checks=$$(($(SIMULATION_CHECKS) / 5)))
 

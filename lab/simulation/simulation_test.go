@@ -481,8 +481,9 @@ func TestSoak(t *testing.T) {
 }
 
 // TestGateOff compares the traces with the gate off with those of upstream's
-// code. It runs twice: built from the baseline it writes the traces to the file
-// that BASELINE_TRACES names, and then it reads them.
+// code. It runs twice: built from the baseline it writes the traces of as many
+// schedules as BASELINE_SCHEDULES says to the file that BASELINE_TRACES names, and
+// then it reads them.
 //
 // Maps are walked in random order, and after a restart the informers tell of what
 // exists in such an order: a schedule may run in several ways. It is compared if
@@ -498,10 +499,14 @@ func TestGateOff(t *testing.T) {
 	t.Cleanup(func() { hideNewFields = false })
 	// Ours run until one way is ahead by so many runs, or until it is plain after the
 	// most of them that neither is.
-	const n, upstreamRuns, ahead, most = 50, 8, 4, 25
+	const upstreamRuns, ahead, most = 8, 4, 25
 	schedules := generator(with(OpCrash, 4))
 	data, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
+		n, err := strconv.Atoi(os.Getenv("BASELINE_SCHEDULES"))
+		if err != nil {
+			t.Fatal(err)
+		}
 		traces := make([]map[string]int, n)
 		for seed := range traces {
 			traces[seed] = map[string]int{}
@@ -521,7 +526,7 @@ func TestGateOff(t *testing.T) {
 	if err := json.Unmarshal(data, &upstream); err != nil {
 		t.Fatal(err)
 	}
-	compared, crashes, lines := 0, 0, 0
+	n, compared, crashes, lines := len(upstream), 0, 0, 0
 	for seed, ways := range upstream {
 		if len(ways) > 2 || slices.Contains(slices.Collect(maps.Values(ways)), 1) {
 			continue
