@@ -122,8 +122,8 @@ var All = append([]Mutant{
 	},
 	{
 		Name: "late-reject-ignored", File: plan,
-		Old: "case rejected:\n",
-		New: "case rejected && !mutant(\"late-reject-ignored\"):\n",
+		Old: "case facts.rejected:\n",
+		New: "case facts.rejected && !mutant(\"late-reject-ignored\"):\n",
 	},
 	{
 		Name: "deactivation-leaves-traces", File: plan,
@@ -153,8 +153,8 @@ var All = append([]Mutant{
 	},
 	{
 		Name: "later-delay-not-recorded", File: plan,
-		Old: `recorded := plan.Deadline.Equal(requeueAt(wl)) &&`,
-		New: `recorded := (plan.Deadline.Equal(requeueAt(wl)) || mutant("later-delay-not-recorded") && !requeueAt(wl).IsZero()) &&`,
+		Old: `p.Deadline.Equal(requeueAt(wl)) && (state`,
+		New: `(p.Deadline.Equal(requeueAt(wl)) || mutant("later-delay-not-recorded") && !requeueAt(wl).IsZero()) && (state`,
 	},
 	{
 		Name: "never-looked-at-again", File: reconciler,
@@ -169,8 +169,8 @@ var All = append([]Mutant{
 	{
 		// As the first release did, after its own write.
 		Name: "taken-out-of-the-queue-by-the-reconciler", File: reconciler,
-		Old: `r.reportEvent(wl, "RequeueDelayed", plan.Message)`,
-		New: "r.reportEvent(wl, \"RequeueDelayed\", plan.Message)\nif mutant(\"taken-out-of-the-queue-by-the-reconciler\") {\n" + leaveQueue + "\n}",
+		Old: `r.reportEvent(wl, corev1.EventTypeNormal, "RequeueDelayed", plan.Message)`,
+		New: "r.reportEvent(wl, corev1.EventTypeNormal, \"RequeueDelayed\", plan.Message)\nif mutant(\"taken-out-of-the-queue-by-the-reconciler\") {\n" + leaveQueue + "\n}",
 	},
 	{
 		Name: "count-not-reset", File: write,
