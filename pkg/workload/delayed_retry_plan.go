@@ -115,6 +115,10 @@ var retryActions = map[RetryState]map[retryDemand]RetryAction{
 		demandRejected:      RetryReject,
 		demandExhausted:     RetryGiveUp,
 	},
+	// A retry is for the end of the hold.
+	RetryStateOnHold: {
+		demandRejected: RetryReject,
+	},
 	RetryStateReactivated: {
 		demandNothing:       RetryReactivate,
 		demandAhead:         RetryReactivate,

@@ -34,8 +34,10 @@ import (
 type RetryState string
 
 const (
-	// RetryStateInactive: deactivated, or about to be, or on hold.
+	// RetryStateInactive: deactivated, or about to be.
 	RetryStateInactive RetryState = "Inactive"
+	// RetryStateOnHold: it has no quota, and its job does not want any now.
+	RetryStateOnHold RetryState = "OnHold"
 	// RetryStateReserved: it holds quota, and is to keep it.
 	RetryStateReserved RetryState = "Reserved"
 	// RetryStateStopping: it is evicted, and holds its quota until its job is stopped.
@@ -56,8 +58,10 @@ const (
 func StateOf(wl *kueue.Workload) RetryState {
 	requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
 	switch keptOut := isKeptOut(wl); {
-	case !IsActive(wl) || apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget), isOnHold(wl):
+	case !IsActive(wl) || apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget):
 		return RetryStateInactive
+	case isOnHold(wl):
+		return RetryStateOnHold
 	case HasQuotaReservation(wl) && IsEvicted(wl):
 		return RetryStateStopping
 	case HasQuotaReservation(wl):

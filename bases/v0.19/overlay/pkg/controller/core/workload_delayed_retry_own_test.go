@@ -148,6 +148,31 @@ func TestDelayedRetryOnHold(t *testing.T) {
 		}
 	})
 
+	for name, stopped := range map[string]bool{"put on hold while it runs": false, "put on hold while the job is stopped for a retry": true} {
+		t.Run("a check rejects on hold, "+name, func(t *testing.T) {
+			f := setUp(t, true)
+			if stopped {
+				f.retry("a", 60)
+				f.reconcileAt(0, 1, 0)
+			}
+			hold(f)
+			f.change(func(wl *kueue.Workload) { wl.Status.AdmissionChecks[1].State = kueue.CheckStateRejected })
+			wl := f.reconcileAt(time.Second, 1, 0)
+			f.expectReason(wl, kueue.WorkloadDeactivationTarget, kueue.WorkloadEvictedByAdmissionCheck)
+			if wl = f.reconcileAt(time.Second, 0, 0); workload.IsActive(wl) {
+				t.Error("Unexpected active workload")
+			}
+			wl = f.reconcileAt(2*time.Second, 1, 0)
+			f.reconcileAt(3*time.Second, 0, 0)
+			f.expectReason(wl, kueue.WorkloadQuotaReserved, kueue.WorkloadOnHold)
+			f.expectReason(wl, kueue.WorkloadEvicted, "DeactivatedDueToAdmissionCheck")
+			if workload.HasRejectedChecks(wl) || workload.HasRetryChecks(wl) || wl.Status.RequeueState != nil {
+				t.Errorf("Unexpected status: %v", wl.Status)
+			}
+			f.expectQueued(0, 0)
+		})
+	}
+
 	t.Run("deactivated on hold", func(t *testing.T) {
 		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
 		f := newActiveRetryFixture(t, retryWorkload(start).Active(false).
