@@ -312,7 +312,7 @@ func PlanLeftWaiting(wl *kueue.Workload, now time.Time) RetryPlan {
 	plan := RetryPlan{Deadline: times.Storable(requeueAt(wl))}
 	switch stateOfLeftWaiting(wl) {
 	case RetryStateInactive:
-		rejected := isTargetOfCheck(wl) && (HasRejectedChecks(wl) || tellsOfWait(wl))
+		rejected := isTargetOfCheck(wl) && (tellsOfWait(wl) || HasRejectedChecks(wl) && isTargetSinceEviction(wl))
 		if rejected || (!requeueAt(wl).IsZero() && HasRetryChecks(wl)) {
 			return planInactive(wl, now)
 		}
@@ -368,6 +368,15 @@ func isTargetOfCheck(wl *kueue.Workload) bool {
 	target := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadDeactivationTarget)
 	return target != nil && target.Status == metav1.ConditionTrue &&
 		(target.Reason == kueue.WorkloadEvictedByAdmissionCheck || target.Reason == kueue.WorkloadAdmissionCheckRetryLimitExceeded)
+}
+
+// isTargetSinceEviction returns true if the workload, which is evicted and to be
+// deactivated, was evicted before a check had it deactivated: with the gate off a
+// rejection is not looked at any more then.
+func isTargetSinceEviction(wl *kueue.Workload) bool {
+	target := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadDeactivationTarget)
+	_, evictedByCheck := IsEvictedByAdmissionCheck(wl)
+	return evictedByCheck || target.LastTransitionTime.After(evictedAt(wl))
 }
 
 // hasRetryTraces returns true if a deactivated workload has something to forget.

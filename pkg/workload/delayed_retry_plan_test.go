@@ -634,6 +634,26 @@ func TestPlanLeftWaiting(t *testing.T) {
 			now:  5,
 			want: RetryForget,
 		},
+		"as upstream: rejected, preempted before it was made inactive, and rejected again": {
+			workload: evictedFor(reserved(), kueue.WorkloadEvictedByPreemption, "", 6).Active(false).
+				Condition(conditionAt(kueue.WorkloadDeactivationTarget, metav1.ConditionTrue, kueue.WorkloadEvictedByAdmissionCheck, "", 5)).
+				AdmissionChecks(checkAt("a", kueue.CheckStateRejected, 7)).Obj(),
+			now: 7,
+		},
+		"preempted, then rejected before the gate was switched off: the deactivation is completed": {
+			workload: evictedFor(reserved(), kueue.WorkloadEvictedByPreemption, "", 5).Active(false).
+				Condition(conditionAt(kueue.WorkloadDeactivationTarget, metav1.ConditionTrue, kueue.WorkloadEvictedByAdmissionCheck, "", 6)).
+				AdmissionChecks(checkAt("a", kueue.CheckStateRejected, 6)).Obj(),
+			now:  7,
+			want: RetryForget,
+		},
+		"rejected in the second for which its eviction for a retry was rounded up": {
+			workload: evictedByRetry(6, 66).Active(false).
+				Condition(conditionAt(kueue.WorkloadDeactivationTarget, metav1.ConditionTrue, kueue.WorkloadEvictedByAdmissionCheck, "", 5)).
+				AdmissionChecks(checkAt("a", kueue.CheckStateRejected, 5)).Obj(),
+			now:  6,
+			want: RetryForget,
+		},
 		"as upstream: a backoff with no check in Retry": {
 			workload: releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByPodsReadyTimeout, "Exceeded the PodsReady timeout", 0),
 				metav1.ConditionFalse, kueue.WorkloadEvictedByPodsReadyTimeout, 1).RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(at(60)))).
