@@ -44,6 +44,9 @@ func (p RetryPlan) Record(wl *kueue.Workload) {
 		SetEvictedCondition(wl, p.EvictedAt, kueue.WorkloadEvictedByAdmissionCheck, p.Message)
 		// A workload that was requeued has the condition still true.
 		apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime = metav1.NewTime(p.EvictedAt)
+		if p.Action == RetryHold {
+			endTurnInQueue(wl, p.EvictedAt, p.Message)
+		}
 	default:
 		tellOfEviction(wl, p.Message)
 	}

@@ -17,6 +17,8 @@ limitations under the License.
 package workload
 
 import (
+	"time"
+
 	"k8s.io/utils/ptr"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
@@ -27,6 +29,9 @@ import (
 func pendingReason() string {
 	return "Pending"
 }
+
+// endTurnInQueue takes back what the workload was granted while it was queued: nothing.
+func endTurnInQueue(*kueue.Workload, time.Time, string) {}
 
 // withoutRetryFields returns the check as Kueue applies it. What Kueue applies
 // it owns: a delay would outlive its removal by the check's controller. A count

@@ -17,6 +17,8 @@ limitations under the License.
 package workload
 
 import (
+	"time"
+
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
 )
@@ -25,6 +27,12 @@ import (
 // be tried again.
 func pendingReason() string {
 	return UnadmittedWorkloadReasonWithFallback(kueue.WorkloadQuotaReservedReasonPendingEvaluation, "Pending")
+}
+
+// endTurnInQueue takes back what the workload was granted while it was queued, as an
+// eviction does: it must not preempt others until it is its turn again.
+func endTurnInQueue(wl *kueue.Workload, now time.Time, message string) {
+	workloadevict.ClosePreemptionGates(wl, now, kueue.WorkloadEvictedByAdmissionCheck, message)
 }
 
 func init() {

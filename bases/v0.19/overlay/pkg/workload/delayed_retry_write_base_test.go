@@ -21,8 +21,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	testingclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -52,5 +54,30 @@ func TestEvictionLeavesRetries(t *testing.T) {
 	want := []kueue.AdmissionCheckState{withRetryCount(checkAt("a", kueue.CheckStateRetry, 0), 2)}
 	if diff := cmp.Diff(want, applied); diff != "" {
 		t.Errorf("Unexpected checks in the apply (-want,+got):\n%s", diff)
+	}
+}
+
+// What was granted while the workload was queued is taken back with the hold, as with
+// an eviction, and not again with what is recorded later.
+func TestHoldClosesPreemptionGates(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	gate := kueue.PreemptionGateState{Name: "gate", Position: kueue.PreemptionGatePositionOpen, LastTransitionTime: metav1.NewTime(at(-10))}
+	wl := requeuedWorkload().PreemptionGates(kueue.PreemptionGate{Name: "gate"}).PreemptionGateStates(gate).
+		Condition(conditionAt(kueue.WorkloadBlockedOnPreemptionGates, metav1.ConditionTrue, kueue.PreemptionGated, "", -20)).
+		AdmissionChecks(retryAt("a", 0, 60)).Obj()
+	for _, seconds := range []float64{5, 6} {
+		plan := planAt(wl, at(seconds))
+		if want := map[float64]RetryAction{5: RetryHold, 6: RetryRecord}[seconds]; plan.Action != want {
+			t.Fatalf("Unexpected action %q, want %q", plan.Action, want)
+		}
+		plan.Record(wl)
+		want := []kueue.PreemptionGateState{{Name: "gate", Position: kueue.PreemptionGatePositionClosed, LastTransitionTime: metav1.NewTime(at(5))}}
+		if diff := cmp.Diff(want, wl.Status.PreemptionGates); diff != "" {
+			t.Errorf("Unexpected gates at %v (-want,+got):\n%s", seconds, diff)
+		}
+		if blocked := BlockedOnPreemptionGatesCondition(wl); blocked != nil {
+			t.Errorf("Unexpected condition at %v: %v", seconds, blocked)
+		}
+		wl.Status.AdmissionChecks[0].RequeueAfterSeconds = ptr.To[int32](90)
 	}
 }

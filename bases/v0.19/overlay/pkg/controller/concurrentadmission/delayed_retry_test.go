@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+	controllerconsts "sigs.k8s.io/kueue/pkg/controller/constants"
 	"sigs.k8s.io/kueue/pkg/features"
 	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta2"
@@ -96,6 +97,68 @@ func TestReleasedVariantWaitsForRetry(t *testing.T) {
 			reserved := apimeta.FindStatusCondition(got.Status.Conditions, kueue.WorkloadQuotaReserved)
 			if diff := cmp.Diff(tc.wantReason, reserved.Reason); diff != "" {
 				t.Errorf("Unexpected reason of QuotaReserved (-want,+got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A variant that waits for a retry is not the next one to preempt others, and does not
+// have them wait for what it has preempted.
+func TestWaitingVariantHasNoTurnToPreempt(t *testing.T) {
+	now := time.Date(2026, time.February, 6, 10, 0, 0, 0, time.UTC)
+	variant := func(name string) *utiltestingapi.WorkloadWrapper {
+		return utiltestingapi.MakeWorkload(name, metav1.NamespaceDefault).
+			PreemptionGates(kueue.PreemptionGate{Name: controllerconsts.ConcurrentAdmissionPreemptionGate}).
+			Condition(metav1.Condition{Type: kueue.WorkloadQuotaReserved, Status: metav1.ConditionFalse})
+	}
+	blocked := metav1.Condition{Type: kueue.WorkloadBlockedOnPreemptionGates, Status: metav1.ConditionTrue}
+	retry := kueue.AdmissionCheckState{Name: "check", State: kueue.CheckStateRetry, LastTransitionTime: metav1.NewTime(now), RequeueAfterSeconds: ptr.To[int32](60)}
+	cases := map[string]struct {
+		gateOff  bool
+		first    *utiltestingapi.WorkloadWrapper
+		want     string
+		wantWait time.Duration
+	}{
+		"the first one asks for a retry": {
+			first:    variant("first").Condition(blocked).AdmissionChecks(retry),
+			want:     "second",
+			wantWait: preemptionTimeout,
+		},
+		"the first one waits, and had its turn": {
+			first: variant("first").AdmissionChecks(retry).RequeueState(nil, ptr.To(metav1.NewTime(now.Add(time.Minute)))).
+				PreemptionGateStates(kueue.PreemptionGateState{
+					Name: controllerconsts.ConcurrentAdmissionPreemptionGate, Position: kueue.PreemptionGatePositionOpen, LastTransitionTime: metav1.NewTime(now.Add(-time.Minute)),
+				}),
+			want:     "second",
+			wantWait: preemptionTimeout,
+		},
+		"the first one was not tried yet when it was told to wait": {
+			first: utiltestingapi.MakeWorkload("first", metav1.NamespaceDefault).
+				PreemptionGates(kueue.PreemptionGate{Name: controllerconsts.ConcurrentAdmissionPreemptionGate}).AdmissionChecks(retry),
+			want:     "second",
+			wantWait: preemptionTimeout,
+		},
+		"no check asks for a retry": {
+			first:    variant("first").Condition(blocked),
+			want:     "first",
+			wantWait: preemptionTimeout,
+		},
+		"gate off": {
+			gateOff:  true,
+			first:    variant("first").Condition(blocked).AdmissionChecks(retry).RequeueState(nil, ptr.To(metav1.NewTime(now.Add(time.Minute)))),
+			want:     "first",
+			wantWait: preemptionTimeout,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ConcurrentAdmission, true)
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, !tc.gateOff)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			r := &variantReconciler{clock: testingclock.NewFakeClock(now)}
+			got, gotWait := r.selectVariantToOpenPreemptionGate(ctx, []kueue.Workload{*tc.first.Obj(), *variant("second").Condition(blocked).Obj()})
+			if got == nil || got.Name != tc.want || gotWait != tc.wantWait {
+				t.Errorf("Unexpected variant %v after %s, want %q after %s", got, gotWait, tc.want, tc.wantWait)
 			}
 		})
 	}

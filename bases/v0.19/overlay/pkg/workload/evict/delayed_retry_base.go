@@ -28,3 +28,10 @@ import (
 var ResetChecks = func(wl *kueue.Workload, now time.Time, reset func(*kueue.Workload, time.Time)) {
 	reset(wl, now)
 }
+
+// ClosePreemptionGates has the workload wait for its preemption gates to be opened
+// anew, as an eviction does.
+func ClosePreemptionGates(wl *kueue.Workload, now time.Time, reason, message string) {
+	unsetBlockedOnPreemptionGatesCondition(wl, now, reason, message)
+	closeAllPreemptionGates(wl, now)
+}
