@@ -45,6 +45,7 @@ func (s *Scheduler) restoreReserved(ctx context.Context, wl *kueue.Workload) {
 	if !holdsQuota(latest) {
 		return
 	}
+	workload.AdjustResources(ctx, s.client, latest)
 	s.cache.AddOrUpdateWorkload(log, latest)
 	// The event of a release may have come before.
 	if !holdsQuota(s.latest(ctx, wl)) {

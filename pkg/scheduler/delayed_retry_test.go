@@ -177,7 +177,7 @@ func TestRefusedSecondPass(t *testing.T) {
 	now := time.Now().Truncate(time.Second)
 	const cqName, rfName = "cq", "rf"
 	seen := func() *utiltestingapi.WorkloadWrapper {
-		return utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault).Queue("lq").Request(corev1.ResourceCPU, "1").
+		return utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault).Queue("lq").Limit(corev1.ResourceCPU, "1").
 			ReserveQuotaAt(utiltestingapi.MakeAdmission(cqName).PodSets(utiltestingapi.MakePodSetAssignment(kueue.DefaultPodSetName).
 				Assignment(corev1.ResourceCPU, rfName, "1").
 				TopologyAssignment(utiltestingapi.MakeTopologyAssignment([]string{corev1.LabelHostname}).
@@ -185,6 +185,10 @@ func TestRefusedSecondPass(t *testing.T) {
 				Obj()).Obj(), now).
 			AdmittedAt(true, now).
 			AdmissionCheck(kueue.AdmissionCheckState{Name: "check", State: kueue.CheckStateReady})
+	}
+	// Its limits are its requests.
+	hasRequest := func(wl *kueue.Workload) bool {
+		return !wl.Spec.PodSets[0].Template.Spec.Containers[0].Resources.Requests.Cpu().IsZero()
 	}
 	spoken := kueue.AdmissionCheckState{Name: "check", State: kueue.CheckStateReady, Message: "news"}
 	cases := map[string]struct {
@@ -269,6 +273,9 @@ func TestRefusedSecondPass(t *testing.T) {
 			if found != tc.wantCached || found && cached.Obj.ResourceVersion != latest.ResourceVersion {
 				t.Errorf("Unexpected workload in cache: %v, want the latest: %t", cached, tc.wantCached)
 			}
+			if found && !hasRequest(cached.Obj) {
+				t.Errorf("Unexpected requests in cache: %v", cached.Obj.Spec.PodSets)
+			}
 			fakeClock.Step(time.Minute)
 			done, cancel := context.WithCancel(ctx)
 			cancel()
@@ -278,6 +285,9 @@ func TestRefusedSecondPass(t *testing.T) {
 			}
 			if tc.wantSecondPass && secondPass[0].ResourceVersion != latest.ResourceVersion {
 				t.Errorf("Unexpected version of the second pass: %s, want the latest", secondPass[0].ResourceVersion)
+			}
+			if tc.wantSecondPass && !hasRequest(secondPass[0]) {
+				t.Errorf("Unexpected requests in the second pass: %v", secondPass[0].Spec.PodSets)
 			}
 		})
 	}

@@ -59,16 +59,18 @@ func (m *Manager) asCached(w *kueue.Workload) *kueue.Workload {
 }
 
 // secondPass returns the workload for which a second pass was planned some time
-// ago as it is now, or nil if it needs none any more.
+// ago as it is now, with its resources adjusted, or nil if it needs none any more.
 func (m *Manager) secondPass(w *kueue.Workload) *kueue.Workload {
 	if !features.Enabled(features.ACRequeueAfter) || w.ResourceVersion == "" {
 		return w
 	}
+	ctx := context.Background()
 	latest := &kueue.Workload{}
-	if err := m.client.Get(context.Background(), client.ObjectKeyFromObject(w), latest); err != nil || !workload.NeedsSecondPass(latest) {
+	if err := m.client.Get(ctx, client.ObjectKeyFromObject(w), latest); err != nil || !workload.NeedsSecondPass(latest) {
 		m.forgetSecondPass(w)
 		return nil
 	}
+	workload.AdjustResources(ctx, m.client, latest)
 	return latest
 }
 

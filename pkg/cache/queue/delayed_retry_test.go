@@ -21,6 +21,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -247,5 +250,27 @@ func TestRequeueWorkloadThatWasJudgedBefore(t *testing.T) {
 				t.Errorf("Unexpected place of the workload: %d active, %d inadmissible", active, inadmissible)
 			}
 		})
+	}
+}
+
+// What waits for a second pass is taken as it is by then, with its resources adjusted as
+// those of all that is queued.
+func TestSecondPassHasAdjustedResources(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	now := time.Now().Truncate(time.Second)
+	wl := utiltestingapi.MakeWorkload("wl", defaultNamespace).Queue("lq").Limit(corev1.ResourceCPU, "1").
+		ReserveQuotaAt(utiltestingapi.MakeAdmission("cq").PodSets(utiltestingapi.MakePodSetAssignment(kueue.DefaultPodSetName).
+			Assignment(corev1.ResourceCPU, "flavor", "1").
+			TopologyAssignment(utiltestingapi.MakeTopologyAssignment([]string{corev1.LabelHostname}).
+				Domain(utiltestingapi.MakeTopologyDomainAssignment([]string{"node"}, 1).Obj()).Obj()).Obj()).Obj(), now).
+		AdmittedAt(true, now).UnhealthyNodes("node").Obj()
+	manager := newManagerForTest(utiltesting.NewFakeClient(wl))
+	got := manager.secondPass(wl)
+	if got == nil {
+		t.Fatal("Unexpected end of the second pass")
+	}
+	want := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
+	if diff := cmp.Diff(want, got.Spec.PodSets[0].Template.Spec.Containers[0].Resources.Requests); diff != "" {
+		t.Errorf("Unexpected requests (-want,+got):\n%s", diff)
 	}
 }

@@ -111,8 +111,8 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 			_, err = r.reconcileSyncAdmissionChecks(ctx, wl, cq)
 		}
 		if r.isQueuedByReconcile(wl) && workload.IsActive(wl) {
-			// It counts as pending; what it requests does not matter yet.
-			r.addToQueues(ctx, wl.DeepCopy())
+			// It counts as pending; what it requests of DRA does not matter yet.
+			r.addAdjusted(ctx, wl)
 		}
 		// Its LocalQueue may be new, and what the queues say of themselves without it.
 		r.notifyWatchers(wl, wl)
@@ -151,10 +151,16 @@ func (r *WorkloadReconciler) awaitBackoff(ctx context.Context, wl *kueue.Workloa
 	if r.isQueuedByReconcile(wl) {
 		return false, ctrl.Result{}, nil // with its resources
 	}
+	r.addAdjusted(ctx, wl)
+	return false, ctrl.Result{}, nil
+}
+
+// addAdjusted puts the workload into the queues, with its resources adjusted, as the
+// event handlers do.
+func (r *WorkloadReconciler) addAdjusted(ctx context.Context, wl *kueue.Workload) {
 	wlCopy := wl.DeepCopy()
 	workload.AdjustResources(ctx, r.client, wlCopy)
 	r.addToQueues(ctx, wlCopy)
-	return false, ctrl.Result{}, nil
 }
 
 func requeueAfter(plan workload.RetryPlan, now time.Time) time.Duration {

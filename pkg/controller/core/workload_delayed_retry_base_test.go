@@ -26,8 +26,12 @@ import (
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
 	schdcache "sigs.k8s.io/kueue/pkg/cache/scheduler"
+	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/workload"
 )
+
+// draGate has the reconciler look up what a workload requests of DRA.
+const draGate = features.DynamicResourceAllocation
 
 // newTestQueues returns queues, and a function that has them look again at the
 // inadmissible workloads of a ClusterQueue, as after a change of it.

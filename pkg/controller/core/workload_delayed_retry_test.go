@@ -64,6 +64,7 @@ type retryFixture struct {
 	start      time.Time
 	writes     int
 	failWrite  error
+	eventFirst bool // the event of a write comes before Reconcile goes on
 
 	queueInadmissible func(context.Context, kueue.ClusterQueueReference)
 }
@@ -82,7 +83,12 @@ func newRetryFixture(t *testing.T, wl *kueue.Workload, start time.Time) *retryFi
 					return err
 				}
 				f.writes++
-				return utiltesting.TreatSSAAsStrategicMerge(ctx, c, subResource, obj, patch, opts...)
+				before := f.workload()
+				err := utiltesting.TreatSSAAsStrategicMerge(ctx, c, subResource, obj, patch, opts...)
+				if f.eventFirst {
+					f.reconciler.Update(event.TypedUpdateEvent[*kueue.Workload]{ObjectOld: before, ObjectNew: f.workload()})
+				}
+				return err
 			},
 		}).Build()
 	cache := schdcache.New(f.client)
@@ -125,7 +131,9 @@ func (f *retryFixture) reconcileAt(after time.Duration, wantWrites int, wantRequ
 		f.Errorf("Unexpected RequeueAfter at %s: %s, want %s", after, result.RequeueAfter, wantRequeueAfter)
 	}
 	got := f.workload()
-	f.reconciler.Update(event.TypedUpdateEvent[*kueue.Workload]{ObjectOld: before, ObjectNew: got})
+	if !f.eventFirst {
+		f.reconciler.Update(event.TypedUpdateEvent[*kueue.Workload]{ObjectOld: before, ObjectNew: got})
+	}
 	return got
 }
 
@@ -173,6 +181,16 @@ func (f *retryFixture) expectQueued(wantActive, wantInadmissible int) {
 	}
 	if active != wantActive || inadmissible != wantInadmissible {
 		f.Errorf("Unexpected queues: %d active, %d inadmissible; want %d and %d", active, inadmissible, wantActive, wantInadmissible)
+	}
+}
+
+// expectQueuedRequest checks the CPU that the workload requests, as the queues have it.
+func (f *retryFixture) expectQueuedRequest(want string) {
+	f.Helper()
+	for _, info := range f.queues.PendingWorkloadsInfo("cq") {
+		if got := info.Obj.Spec.PodSets[0].Template.Spec.Containers[0].Resources.Requests.Cpu(); got.String() != want {
+			f.Errorf("Unexpected request of CPU in the queue: %s, want %s", got, want)
+		}
 	}
 }
 
@@ -324,6 +342,19 @@ func TestReconcileDelayedRetry(t *testing.T) {
 			}
 		})
 	}
+
+	t.Run("a workload with DRA waits with its resources adjusted", func(t *testing.T) {
+		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+		features.SetFeatureGateDuringTest(t, draGate, true)
+		podSet := utiltestingapi.MakePodSet(kueue.DefaultPodSetName, 1).Request(corev1.ResourceMemory, "1Gi").Limit(corev1.ResourceCPU, "1").
+			ResourceClaimTemplate("claim", "template").Obj()
+		f := newRetryFixture(t, retryWorkload(start).PodSets(*podSet).SimpleReserveQuota("cq", "flavor", start).AdmissionChecks(pending, ready).Obj(), start)
+		f.retry("a", 60)
+		f.reconcileAt(0, 1, 0)
+		f.reconcileAt(time.Second, 0, 59*time.Second)
+		f.expectQueued(0, 1)
+		f.expectQueuedRequest("1")
+	})
 
 	t.Run("a write that fails is tried again, and loses nothing", func(t *testing.T) {
 		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)

@@ -69,6 +69,13 @@ func (r *WorkloadReconciler) isQueuedByReconcile(wl *kueue.Workload) bool {
 	return dra.NeedsDRAReconcile(wl, r.draBackedResources)
 }
 
+// isQueuedByEvent returns true if a workload whose backoff is over is left to the event
+// of the write that says so: its handler, or Reconcile with the resources of DRA, knows
+// what it requests.
+func isQueuedByEvent() bool {
+	return features.Enabled(features.ACRequeueAfter)
+}
+
 // addToQueues puts the workload into the queues. Without its queue it is queued
 // with that.
 func (r *WorkloadReconciler) addToQueues(ctx context.Context, wl *kueue.Workload) {

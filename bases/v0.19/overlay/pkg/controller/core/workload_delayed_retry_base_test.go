@@ -32,6 +32,9 @@ import (
 	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
 )
 
+// draGate has the reconciler look up what a workload requests of DRA.
+const draGate = features.KueueDRAIntegration
+
 // newTestQueues returns queues, and a function that has them look again at the
 // inadmissible workloads of a ClusterQueue, as after a change of it.
 func newTestQueues(c client.Client, cache *schdcache.Cache) (*qcache.Manager, func(context.Context, kueue.ClusterQueueReference)) {

@@ -340,3 +340,36 @@ func TestWaitingIsNotChargedToTheQueue(t *testing.T) {
 		})
 	}
 }
+
+// A backoff that is over ends with a write, whose event may come before the rest of
+// Reconcile. The workload is queued with its resources adjusted.
+func TestDelayedRetryAfterBackoff(t *testing.T) {
+	start := time.Now().Truncate(time.Second)
+	for name, tc := range map[string]struct {
+		conditions []metav1.Condition
+		wantWrites int
+	}{
+		"no condition tells of it": {wantWrites: 1},
+		"a condition tells of it": {
+			conditions: []metav1.Condition{{Type: kueue.WorkloadRequeued, Status: metav1.ConditionFalse, Reason: kueue.WorkloadEvictedByPodsReadyTimeout}},
+			wantWrites: 2,
+		},
+	} {
+		for _, eventFirst := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, the event comes first: %t", name, eventFirst), func(t *testing.T) {
+				features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+				features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, true)
+				podSet := utiltestingapi.MakePodSet(kueue.DefaultPodSetName, 1).Limit(corev1.ResourceCPU, "1").Obj()
+				f := newActiveRetryFixture(t, retryWorkload(start).PodSets(*podSet).
+					RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(start.Add(time.Minute)))).Conditions(tc.conditions...).Obj(), start)
+				f.eventFirst = eventFirst
+				f.expectQueued(0, 1)
+				for range tc.wantWrites {
+					f.reconcileAt(time.Minute, 1, 0)
+					f.expectQueuedRequest("1")
+				}
+				f.expectQueued(1, 0)
+			})
+		}
+	}
+}
