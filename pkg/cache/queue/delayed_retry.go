@@ -58,6 +58,15 @@ func (m *Manager) asCached(w *kueue.Workload) *kueue.Workload {
 	return latest
 }
 
+// notQueued returns why the workload, as asCached has it, is not queued. That it is not
+// for the caller to queue is no error: whoever sees the newer version does.
+func notQueued(w *kueue.Workload) error {
+	if w == nil {
+		return nil
+	}
+	return errWorkloadIsInadmissible
+}
+
 // secondPass returns the workload for which a second pass was planned some time
 // ago as it is now, with its resources adjusted, or nil if it needs none any more.
 func (m *Manager) secondPass(w *kueue.Workload) *kueue.Workload {

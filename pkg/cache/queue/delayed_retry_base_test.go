@@ -34,6 +34,9 @@ import (
 	"sigs.k8s.io/kueue/pkg/workload"
 )
 
+// draGate has the reconciler look up what a workload requests of DRA.
+const draGate = features.DynamicResourceAllocation
+
 func newClusterQueueForTest(ctx context.Context, clk clock.Clock) *ClusterQueue {
 	return newClusterQueueImpl(ctx, nil, defaultOrdering, clk, nil, false, nil, nil)
 }

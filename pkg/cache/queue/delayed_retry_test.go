@@ -17,6 +17,7 @@ limitations under the License.
 package queue
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -165,19 +166,25 @@ func TestAddOrUpdateOfAnOldCopy(t *testing.T) {
 		Condition(metav1.Condition{Type: kueue.WorkloadRequeued, Status: metav1.ConditionFalse, Reason: kueue.WorkloadEvictedByPodsReadyTimeout})
 	queued := base.Clone().Condition(metav1.Condition{Type: kueue.WorkloadRequeued, Status: metav1.ConditionTrue, Reason: kueue.WorkloadReactivated})
 	reserved := base.Clone().ReserveQuotaAt(utiltestingapi.MakeAdmission("cq").Obj(), now)
+	withDRA := queued.Clone().PodSets(*utiltestingapi.MakePodSet(kueue.DefaultPodSetName, 1).ResourceClaimTemplate("claim", "template").Obj())
 	cases := map[string]struct {
 		stored, copied               *utiltestingapi.WorkloadWrapper
 		wantActive, wantInadmissible int
+		wantErr                      error
 	}{
 		"the copy of a backoff does not take it out of the heap":    {stored: queued, copied: waiting, wantActive: 1},
 		"the copy from before a wait does not put it into the heap": {stored: waiting, copied: queued, wantInadmissible: 1},
-		"the copy from before a reservation does not queue it":      {stored: reserved, copied: queued},
+		"the copy from before a reservation does not queue it":      {stored: reserved, copied: queued, wantErr: errWorkloadIsInadmissible},
 		"the copy of a deleted workload does not queue it":          {copied: queued},
 		"the copy from before it was moved does not move it back":   {stored: queued, copied: queued.Clone().Queue("other"), wantActive: 1},
+		"the reconciler queues the newer one, with what it requests of DRA, which is no error": {
+			stored: withDRA, copied: withDRA.Clone().Condition(metav1.Condition{Type: kueue.WorkloadRequeued, Status: metav1.ConditionTrue, Reason: kueue.WorkloadBackoffFinished}), wantActive: 1,
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+			features.SetFeatureGateDuringTest(t, draGate, true)
 			ctx, _ := utiltesting.ContextWithLog(t)
 			cl := utiltesting.NewFakeClient(utiltesting.MakeNamespace(defaultNamespace))
 			manager := newManagerForTest(cl)
@@ -195,8 +202,8 @@ func TestAddOrUpdateOfAnOldCopy(t *testing.T) {
 				_ = addOrUpdateWorkload(ctx, manager, stored)
 			}
 			old := tc.copied.Clone().ResourceVersion("0").Obj()
-			if err := addOrUpdateWorkload(ctx, manager, old); (err == nil) != (tc.wantActive+tc.wantInadmissible > 0) {
-				t.Errorf("Unexpected error: %v", err)
+			if err := addOrUpdateWorkload(ctx, manager, old); !errors.Is(err, tc.wantErr) {
+				t.Errorf("Unexpected error: %v, want %v", err, tc.wantErr)
 			}
 			if active, inadmissible := manager.getClusterQueue("cq").Pending(); active != tc.wantActive || inadmissible != tc.wantInadmissible {
 				t.Errorf("Unexpected place of the workload: %d active, %d inadmissible", active, inadmissible)

@@ -24,9 +24,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+	"sigs.k8s.io/kueue/pkg/features"
 	preemptexpectations "sigs.k8s.io/kueue/pkg/scheduler/preemption/expectations"
 	"sigs.k8s.io/kueue/pkg/workload"
 )
+
+// draGate has the reconciler look up what a workload requests of DRA.
+const draGate = features.KueueDRAIntegration
 
 func newClusterQueueForTest(ctx context.Context, clk clock.Clock) *ClusterQueue {
 	return newClusterQueueImpl(ctx, nil, defaultOrdering, clk)
