@@ -19,6 +19,7 @@ package scheduler
 import (
 	"context"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -31,6 +32,14 @@ import (
 func waitsForRetry(wl *kueue.Workload) bool {
 	_, waits := workload.RetryDeadline(wl)
 	return waits
+}
+
+// tryAnew has a workload tried again at once whose note, why it has no quota, was refused
+// because somebody wrote in between: the note is lost, and others wait for what it says.
+func (s *Scheduler) tryAnew(ctx context.Context, info workload.Info, refused error) {
+	if features.Enabled(features.ACRequeueAfter) && apierrors.IsConflict(refused) {
+		s.requeueAtOnce(ctx, &info)
+	}
 }
 
 // restoreReserved puts a workload that held quota when it was seen, as in a second

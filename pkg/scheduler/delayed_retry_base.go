@@ -17,11 +17,19 @@ limitations under the License.
 package scheduler
 
 import (
+	"context"
+
 	"github.com/go-logr/logr"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
+	"sigs.k8s.io/kueue/pkg/workload"
 )
 
 func (s *Scheduler) forget(log logr.Logger, wl *kueue.Workload) {
 	_ = s.cache.DeleteWorkload(log, wl) // not there is as good
+}
+
+func (s *Scheduler) requeueAtOnce(ctx context.Context, info *workload.Info) {
+	s.queues.RequeueWorkload(ctx, info, qcache.RequeueReasonFailedAfterNomination)
 }

@@ -27,6 +27,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testingclock "k8s.io/utils/clock/testing"
@@ -346,6 +347,72 @@ func TestRequeueWhileWaiting(t *testing.T) {
 			}
 			if told := len(recorder.RecordedEvents) > 0; told != tc.wantWritten {
 				t.Errorf("Unexpected events %v, want some: %t", recorder.RecordedEvents, tc.wantWritten)
+			}
+		})
+	}
+}
+
+// Somebody writes while the scheduler is about to say why a workload has no quota. The
+// workload is tried again at once: nobody would say it otherwise.
+func TestRequeueAfterRefusedNote(t *testing.T) {
+	cases := map[string]struct {
+		gateOff  bool
+		speaks   bool
+		wantHead bool
+	}{
+		"a check spoke":           {speaks: true, wantHead: true},
+		"nobody wrote":            {},
+		"a check spoke, gate off": {gateOff: true, speaks: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, !tc.gateOff)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			check := kueue.AdmissionCheckState{Name: "check", State: kueue.CheckStatePending}
+			wl := utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault).Queue("lq").Request(corev1.ResourceCPU, "1").AdmissionChecks(check).Obj()
+			cq := utiltestingapi.MakeClusterQueue("cq").Obj()
+			lq := utiltestingapi.MakeLocalQueue("lq", metav1.NamespaceDefault).ClusterQueue(cq.Name).Obj()
+			cl := utiltesting.NewClientBuilder().
+				WithObjects(utiltesting.MakeNamespace(metav1.NamespaceDefault), cq, lq, wl).
+				WithStatusSubresource(&kueue.Workload{}).
+				WithInterceptorFuncs(interceptor.Funcs{
+					SubResourcePatch: func(ctx context.Context, c client.Client, subResource string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+						if !tc.speaks {
+							return utiltesting.TreatSSAAsStrategicMerge(ctx, c, subResource, obj, patch, opts...)
+						}
+						spoken := &kueue.Workload{}
+						if err := c.Get(ctx, client.ObjectKeyFromObject(obj), spoken); err != nil {
+							return err
+						}
+						spoken.Status.AdmissionChecks[0].Message += "news "
+						if err := c.Status().Update(ctx, spoken); err != nil {
+							return err
+						}
+						return apierrors.NewConflict(kueue.Resource("workloads"), obj.GetName(), errors.New("the object has been modified"))
+					},
+				}).Build()
+			cqCache := schdcache.New(cl)
+			qManager := newManagerForTest(cl, cqCache)
+			if err := cqCache.AddClusterQueue(ctx, cq); err != nil {
+				t.Fatalf("Inserting ClusterQueue in cache: %v", err)
+			}
+			if err := qManager.AddClusterQueue(ctx, cq); err != nil {
+				t.Fatalf("Inserting ClusterQueue in manager: %v", err)
+			}
+			if err := qManager.AddLocalQueue(ctx, lq); err != nil {
+				t.Fatalf("Inserting LocalQueue in manager: %v", err)
+			}
+			done, cancel := context.WithCancel(ctx)
+			cancel()
+			if got := heads(done, qManager); len(got) != 1 {
+				t.Fatalf("Unexpected heads: %v, want one", got)
+			}
+			scheduler := newScheduler(qManager, cqCache, cl, &utiltesting.EventRecorder{})
+			e := newEntry(wl)
+			e.inadmissibleMsg = "no quota"
+			scheduler.requeueAndUpdate(ctx, *e)
+			if got := len(heads(done, qManager)) > 0; got != tc.wantHead {
+				t.Errorf("Unexpected head: %t, want %t", got, tc.wantHead)
 			}
 		})
 	}

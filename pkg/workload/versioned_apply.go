@@ -19,18 +19,23 @@ package workload
 import (
 	"context"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/constants"
 )
+
+// catchUp is how long a loose write waits for the cache to show the version that it has
+// met: more than half a second. On a busy machine events are as late, and who wrote a
+// note does not write it again before something else happens.
+var catchUp = wait.Backoff{Duration: 10 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 7}
 
 // applyToVersion calls apply for the version of the workload that the write was
 // decided on: no write undoes a check state that it has not seen. Unless strict, it
@@ -42,7 +47,7 @@ func applyToVersion(ctx context.Context, c client.Client, seen *kueue.Workload, 
 	if strict || !apierrors.IsConflict(refused) {
 		return refused
 	}
-	err := wait.ExponentialBackoffWithContext(ctx, retry.DefaultRetry, func(ctx context.Context) (bool, error) {
+	err := wait.ExponentialBackoffWithContext(ctx, catchUp, func(ctx context.Context) (bool, error) {
 		latest := &kueue.Workload{}
 		if err := c.Get(ctx, client.ObjectKeyFromObject(seen), latest); err != nil {
 			return false, err

@@ -51,6 +51,10 @@ func (s *Scheduler) passOver(ctx context.Context, head qcache.Head) {
 	s.queues.ForgetHead(&head.Info)
 	// The event may have come before.
 	if !s.cache.IsAdded(head.Info) {
-		s.queues.RequeueWorkload(ctx, &head.Info, qcache.RequeueReasonFailedAfterNomination, "")
+		s.requeueAtOnce(ctx, &head.Info)
 	}
+}
+
+func (s *Scheduler) requeueAtOnce(ctx context.Context, info *workload.Info) {
+	s.queues.RequeueWorkload(ctx, info, qcache.RequeueReasonFailedAfterNomination, "")
 }

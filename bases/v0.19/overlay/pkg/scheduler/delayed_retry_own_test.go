@@ -17,11 +17,14 @@ limitations under the License.
 package scheduler
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -29,10 +32,13 @@ import (
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	schdcache "sigs.k8s.io/kueue/pkg/cache/scheduler"
 	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/scheduler/preemption"
 	"sigs.k8s.io/kueue/pkg/util/routine"
 	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta2"
 	"sigs.k8s.io/kueue/pkg/workload"
+	workloadfinish "sigs.k8s.io/kueue/pkg/workload/finish"
+	"sigs.k8s.io/kueue/pkg/workloadslicing"
 )
 
 // A workload is queued again before the event of its release is handled. The
@@ -91,5 +97,119 @@ func TestReleaseAfterHeadWasPassedOver(t *testing.T) {
 	}
 	if !workload.HasQuotaReservation(got) {
 		t.Error("The workload has no quota")
+	}
+}
+
+// The slice of an elastic job takes over from the one that it replaces, and its cluster,
+// when its reservation is written, to the version that it was decided on. If that is
+// refused, the other one goes on.
+func TestReplacedSliceAfterAnotherWrite(t *testing.T) {
+	check := kueue.AdmissionCheckState{Name: "check", State: kueue.CheckStatePending}
+	cases := map[string]struct {
+		write        func(*kueue.Workload)
+		wantReplaced bool
+	}{
+		"nobody wrote": {wantReplaced: true},
+		"somebody wrote what the scheduler does not": {
+			write:        func(wl *kueue.Workload) { wl.Labels = map[string]string{"a": "b"} },
+			wantReplaced: true,
+		},
+		"a check asked for a retry": {
+			write: func(wl *kueue.Workload) { wl.Status.AdmissionChecks[0].State = kueue.CheckStateRetry },
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+			features.SetFeatureGateDuringTest(t, features.ElasticJobsViaWorkloadSlices, true)
+			ctx, log := utiltesting.ContextWithLog(t)
+			rf := utiltestingapi.MakeResourceFlavor("rf").Obj()
+			cq := utiltestingapi.MakeClusterQueue("cq").
+				ResourceGroup(*utiltestingapi.MakeFlavorQuotas(rf.Name).Resource(corev1.ResourceCPU, "3").Obj()).Obj()
+			lq := utiltestingapi.MakeLocalQueue("lq", metav1.NamespaceDefault).ClusterQueue(cq.Name).Obj()
+			oldSlice := utiltestingapi.MakeWorkload("old", metav1.NamespaceDefault).Queue("lq").Request(corev1.ResourceCPU, "1").
+				SimpleReserveQuota("cq", rf.Name, time.Now()).ClusterName("worker").Obj()
+			newSlice := utiltestingapi.MakeWorkload("new", metav1.NamespaceDefault).Queue("lq").Request(corev1.ResourceCPU, "2").
+				Annotation(workloadslicing.WorkloadSliceReplacementFor, string(workload.Key(oldSlice))).AdmissionChecks(check).Obj()
+			cl := utiltesting.NewClientBuilder().
+				WithObjects(utiltesting.MakeNamespace(metav1.NamespaceDefault), rf, cq, lq, oldSlice, newSlice).
+				WithStatusSubresource(&kueue.Workload{}).
+				WithInterceptorFuncs(interceptor.Funcs{
+					SubResourcePatch: func(ctx context.Context, c client.Client, subResource string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+						if obj.GetName() == "new" && tc.write != nil {
+							latest := &kueue.Workload{}
+							if err := c.Get(ctx, client.ObjectKeyFromObject(obj), latest); err != nil {
+								return err
+							}
+							if obj.GetResourceVersion() == newSlice.ResourceVersion {
+								status := latest.DeepCopy()
+								tc.write(status)
+								labels := status.DeepCopy()
+								if err := c.Status().Update(ctx, status); err != nil {
+									return err
+								}
+								labels.ResourceVersion = status.ResourceVersion
+								if err := c.Update(ctx, labels); err != nil {
+									return err
+								}
+							}
+							if err := c.Get(ctx, client.ObjectKeyFromObject(obj), latest); err != nil {
+								return err
+							}
+							if obj.GetResourceVersion() != latest.ResourceVersion {
+								return apierrors.NewConflict(kueue.Resource("workloads"), obj.GetName(), errors.New("the object has been modified"))
+							}
+						}
+						return utiltesting.TreatSSAAsStrategicMerge(ctx, c, subResource, obj, patch, opts...)
+					},
+				}).Build()
+			for _, wl := range []*kueue.Workload{oldSlice, newSlice} {
+				if err := cl.Get(ctx, client.ObjectKeyFromObject(wl), wl); err != nil {
+					t.Fatalf("Getting the workload: %v", err)
+				}
+			}
+			cqCache := schdcache.New(cl)
+			qManager := newManagerForTest(cl, cqCache)
+			cqCache.AddOrUpdateResourceFlavor(log, rf)
+			if err := cqCache.AddClusterQueue(ctx, cq); err != nil {
+				t.Fatalf("Inserting ClusterQueue in cache: %v", err)
+			}
+			if err := qManager.AddClusterQueue(ctx, cq); err != nil {
+				t.Fatalf("Inserting ClusterQueue in manager: %v", err)
+			}
+			if err := qManager.AddLocalQueue(ctx, lq); err != nil {
+				t.Fatalf("Inserting LocalQueue in manager: %v", err)
+			}
+			snapshot, err := cqCache.Snapshot(ctx)
+			if err != nil {
+				t.Fatalf("Taking a snapshot: %v", err)
+			}
+			scheduler := newScheduler(qManager, cqCache, cl, &utiltesting.EventRecorder{})
+			var wg sync.WaitGroup
+			scheduler.setAdmissionRoutineWrapper(routine.NewWrapper(func() { wg.Add(1) }, wg.Done))
+
+			e := newEntry(newSlice.DeepCopy())
+			e.status, e.ClusterQueue = nominated, "cq"
+			e.Obj.Status.ClusterName = oldSlice.Status.ClusterName // as the scheduler has it by then
+			if err := scheduler.admit(ctx, e, snapshot.ClusterQueue("cq"), &preemption.Target{WorkloadInfo: workload.NewInfo(oldSlice)}); err != nil {
+				t.Fatalf("Unexpected error: %v", err)
+			}
+			wg.Wait()
+
+			for _, wl := range []*kueue.Workload{oldSlice, newSlice} {
+				if err := cl.Get(ctx, client.ObjectKeyFromObject(wl), wl); err != nil {
+					t.Fatalf("Getting the workload: %v", err)
+				}
+			}
+			if got := workload.HasQuotaReservation(newSlice); got != tc.wantReplaced {
+				t.Errorf("Unexpected quota of the new slice: %t, want %t", got, tc.wantReplaced)
+			}
+			if got := workload.ClusterName(newSlice) == "worker"; got != tc.wantReplaced {
+				t.Errorf("Unexpected cluster of the new slice: %q", workload.ClusterName(newSlice))
+			}
+			if got := workloadfinish.IsFinished(oldSlice); got != tc.wantReplaced {
+				t.Errorf("Unexpected end of the old slice: %t, want %t", got, tc.wantReplaced)
+			}
+		})
 	}
 }
