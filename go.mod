@@ -6,6 +6,7 @@ go 1.26.0
 ignore (
 	./apis
 	./build
+	./cmd
 	./keps
 	./pkg
 	./test
