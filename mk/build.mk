@@ -11,6 +11,13 @@ build: fresh-tree base-bin ## Build build/bin/manager from the patched tree (bui
 	$(call say,building $(BASE_BIN)/manager $(VERSION) (about 4 minutes when nothing is cached))
 	@cd $(TREE_DIR) && go build -ldflags "$(MANAGER_LDFLAGS)" -o $(BASE_BIN_DIR)/manager ./cmd/kueue
 
+# kubectl finds it as "kubectl kueue", by its other name.
+.PHONY: kueuectl
+kueuectl: fresh-tree base-bin ## Build build/bin/kueuectl, the plugin of kubectl, from the patched tree (build/bin/v0.19/kueuectl for that base).
+	$(call say,building $(BASE_BIN)/kueuectl $(VERSION) (about 2 minutes when nothing is cached))
+	@cd $(TREE_DIR) && go build -ldflags "$(MANAGER_LDFLAGS)" -o $(BASE_BIN_DIR)/kueuectl ./cmd/kueuectl
+	@ln -sfn kueuectl $(BASE_BIN_DIR)/kubectl-kueue
+
 # A control plane takes all its programs from one folder.
 SHARED_PROGRAMS := etcd kube-apiserver kubectl jq promtool cluster budget capacity health
 

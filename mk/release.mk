@@ -41,6 +41,14 @@ need-registry:
 image-push: need-registry image ## Push the image, with docker's credentials (IMAGE=registry/name:tag).
 	@$(RELEASE_TOOL) push
 
+.PHONY: plugins
+plugins: fresh-tree release-tool ## Write kueuectl to build/dist, as the plugin of kubectl, and its SBOM (ARCHITECTURES="amd64 arm64").
+	$(call say,building kueuectl $(VERSION) for $(ARCHITECTURES) (minutes for each when nothing is cached))
+	@cd $(TREE_DIR) && for architecture in $(ARCHITECTURES); do \
+		GOOS=linux GOARCH=$$architecture go build -ldflags "$(MANAGER_LDFLAGS)" -o $(abspath $(MANAGERS))/linux-$$architecture/kubectl-kueue ./cmd/kueuectl; \
+	done
+	@$(RELEASE_TOOL) plugins
+
 .PHONY: manifests
 manifests: fresh-tree release-tool ## Write build/dist/manifests.yaml for "kubectl apply --server-side" (IMAGE, GATE=off).
 	@$(RELEASE_TOOL) manifests
@@ -53,7 +61,7 @@ chart: fresh-tree release-tool ## Package the Helm chart to build/dist (IMAGE, G
 dist: ## Write all that a release has to build/dist (build/dist-v0.19 for that base), emptied before, and check it (IMAGE, GATE).
 	@rm -rf $(DIST)
 	@$(MAKE) image
-	@$(MAKE) AS_IS=1 manifests chart pr
+	@$(MAKE) AS_IS=1 plugins manifests chart pr
 	@$(RELEASE_TOOL) patches --from $(BASE_PR)
 	@cp CHANGELOG.md $(DIST)/
 	@$(RELEASE_TOOL) checksums

@@ -68,7 +68,7 @@ test-observability: fresh-tree $(BIN)/promtool ## Check the alerting rules and t
 	@cd lab && go test -count=1 ./docs/observability
 
 .PHONY: test-docs
-test-docs: build envtest docs-tools lab-tree $(call plain_manager,v0.19) ## Run every command and manifest of docs/ against a real API server and the patched manager.
+test-docs: build kueuectl envtest docs-tools lab-tree $(call plain_manager,v0.19) ## Run every command and manifest of docs/ against a real API server and the patched manager.
 	$(call say,the commands and manifests of the documentation)
 	@cd lab && DOCS_BIN_DIR=$(BASE_BIN_DIR) DOCS_TREE_DIR=$(TREE_DIR) go test -count=1 -v -parallel 4 -timeout 20m ./docs/pages
 

@@ -47,7 +47,7 @@ func (r *release) check(ctx context.Context, govulncheck string) error {
 		{"the versions agree", r.checkVersions},
 		{"the manifests differ from plain Kueue's in image, gate and API only: same rights, ports and security contexts", r.checkManifests},
 		{"the same of the chart", r.checkChart},
-		{"the manager has plain Kueue's dependencies, and nothing new that opens a connection", r.checkDependencies},
+		{"manager and plugin have plain Kueue's dependencies, and nothing new that opens a connection", r.checkDependencies},
 		{"no known vulnerabilities", func(ctx context.Context) error { return r.checkVulnerabilities(ctx, govulncheck) }},
 	}
 	var failed []string
@@ -342,9 +342,9 @@ type goPackage struct {
 	}
 }
 
-// listPackages returns the packages of the manager of a tree.
-func (r *release) listPackages(ctx context.Context, tree string) ([]goPackage, error) {
-	cmd := exec.CommandContext(ctx, "go", "list", "-deps", "-json=ImportPath,Dir,GoFiles,Module", "./cmd/kueue")
+// listPackages returns the packages of a program of a tree.
+func (r *release) listPackages(ctx context.Context, tree, program string) ([]goPackage, error) {
+	cmd := exec.CommandContext(ctx, "go", "list", "-deps", "-json=ImportPath,Dir,GoFiles,Module", program)
 	cmd.Dir = tree
 	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+r.architectures[0])
 	out, err := cmd.Output()

@@ -426,12 +426,38 @@ func TestVersions(t *testing.T) {
 			},
 			wantErr: `SBOM's digest is "abc"`,
 		},
+		"the plugin is of another version": {
+			change: func(t *testing.T, r *release) {
+				for _, architecture := range r.architectures {
+					put(t, r.builtPluginPath(architecture), get(t, build(t, "plugin", architecture, otherVersion)))
+				}
+				if err := r.makePlugins(); err != nil {
+					t.Fatal(err)
+				}
+			},
+			wantErr: `plugin's version is "` + otherVersion + `"`,
+		},
+		"the plugin is for another architecture": {
+			change: func(t *testing.T, r *release) {
+				put(t, r.builtPluginPath("arm64"), get(t, r.builtPluginPath("amd64")))
+				if err := r.makePlugins(); err != nil {
+					t.Fatal(err)
+				}
+			},
+			wantErr: `plugin's architecture is "amd64", and not "arm64"`,
+		},
+		"the plugin is not that of its SBOM": {
+			change: func(t *testing.T, r *release) {
+				put(t, r.pluginPath("arm64"), get(t, build(t, "plugin", "arm64", otherVersion)))
+			},
+			wantErr: "the SBOM of the plugins is not of ",
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			r := newRelease(t, "")
 			r.tree = patchedTree(t)
-			for _, make := range []func() error{r.makeImage, r.makeManifests, r.makeChart} {
+			for _, make := range []func() error{r.makeImage, r.makePlugins, r.makeManifests, r.makeChart} {
 				if err := make(); err != nil {
 					t.Fatal(err)
 				}

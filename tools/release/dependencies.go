@@ -39,26 +39,49 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// checkDependencies compares the modules that the shipped managers were built
-// with to those that plain Kueue is built with, and looks at what the patched
+// The programs that are shipped, as folders of the tree.
+const (
+	managerProgram = "./cmd/kueue"
+	pluginProgram  = "./cmd/kueuectl"
+)
+
+// checkDependencies compares the modules that the shipped programs were built
+// with to those that plain Kueue's are built with, and looks at what the patched
 // files import: whatever listens or dials needs a package for it.
 func (r *release) checkDependencies(ctx context.Context) error {
-	base, err := r.listPackages(ctx, r.base)
-	if err != nil {
-		return err
-	}
-	patched, err := r.listPackages(ctx, r.tree)
-	if err != nil {
-		return err
-	}
-	var problems []error
-	want := modules(base)
 	archive, remove, err := openArchive(r.archivePath())
 	if err != nil {
 		return err
 	}
 	defer remove()
-	if err := eachManager(archive, func(config *v1.ConfigFile, program string) error {
+	return errors.Join(
+		r.checkProgram(ctx, managerProgram, "manager", func(do func(architecture, program string) error) error {
+			return eachManager(archive, func(config *v1.ConfigFile, program string) error { return do(config.Architecture, program) })
+		}),
+		r.checkProgram(ctx, pluginProgram, "plugin", func(do func(architecture, program string) error) error {
+			for _, architecture := range r.architectures {
+				if err := do(architecture, r.pluginPath(architecture)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}),
+	)
+}
+
+// checkProgram does it for one of them; each calls a function with what is shipped.
+func (r *release) checkProgram(ctx context.Context, folder, name string, each func(do func(architecture, program string) error) error) error {
+	base, err := r.listPackages(ctx, r.base, folder)
+	if err != nil {
+		return err
+	}
+	patched, err := r.listPackages(ctx, r.tree, folder)
+	if err != nil {
+		return err
+	}
+	var problems []error
+	want := modules(base)
+	if err := each(func(architecture, program string) error {
 		info, err := buildinfo.ReadFile(program)
 		if err != nil {
 			return err
@@ -70,7 +93,7 @@ func (r *release) checkDependencies(ctx context.Context) error {
 		}
 		slices.Sort(got)
 		if diff := cmp.Diff(want, got); diff != "" {
-			problems = append(problems, fmt.Errorf("the modules of the manager for %s are not plain Kueue's (-want,+got):\n%s", config.Architecture, diff))
+			problems = append(problems, fmt.Errorf("the modules of the %s for %s are not plain Kueue's (-want,+got):\n%s", name, architecture, diff))
 		}
 		return nil
 	}); err != nil {
@@ -85,7 +108,7 @@ func (r *release) checkDependencies(ctx context.Context) error {
 			problems = append(problems, fmt.Errorf("%s imports %s", i.file, i.path))
 		}
 	}
-	fmt.Fprintf(r.out, "    %d modules, as plain Kueue's; %d new imports looked at\n", len(want), len(imports))
+	fmt.Fprintf(r.out, "    the %s has %d modules, as plain Kueue's; %d new imports looked at\n", name, len(want), len(imports))
 	return errors.Join(problems...)
 }
 
@@ -168,8 +191,8 @@ func opensConnections(importPath string) bool {
 	return slices.Contains([]string{"server", "webhook", "pprof"}, path.Base(importPath))
 }
 
-// checkVulnerabilities runs govulncheck on the source of the manager, where it
-// can tell what is called, if its database can be reached.
+// checkVulnerabilities runs govulncheck on the source of manager and plugin, where
+// it can tell what is called, if its database can be reached.
 func (r *release) checkVulnerabilities(ctx context.Context, govulncheck string) error {
 	if govulncheck == "" {
 		r.say("skipped: no --govulncheck")
@@ -187,7 +210,7 @@ func (r *release) checkVulnerabilities(ctx context.Context, govulncheck string) 
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, program, "-db", database, "./cmd/kueue")
+	cmd := exec.CommandContext(ctx, program, "-db", database, managerProgram, pluginProgram)
 	cmd.Dir = r.tree
 	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
 	var out bytes.Buffer

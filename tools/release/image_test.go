@@ -28,6 +28,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -48,13 +49,31 @@ const testVersion = "v0.14.8-acrequeueafter.7"
 // buildManager builds testdata/manager and returns where it lies.
 func buildManager(t *testing.T, version string, ldflags ...string) string {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "manager")
-	cmd := exec.Command("go", "build", "-ldflags", strings.Join(append(ldflags, "-s -w -X main.version="+version), " "), "-o", program, "./testdata/manager")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	return build(t, "manager", runtime.GOARCH, version, ldflags...)
+}
+
+// build builds a program of testdata and returns where it lies.
+func build(t *testing.T, name, architecture, version string, ldflags ...string) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), name)
+	cmd := exec.Command("go", "build", "-ldflags", strings.Join(append(ldflags, "-s -w -X main.version="+version), " "), "-o", program, "./testdata/"+name)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH="+architecture)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("building testdata/manager: %v\n%s", err, out)
+		t.Fatalf("building testdata/%s: %v\n%s", name, err, out)
 	}
 	return program
+}
+
+// plugins are what plugin has built, by architecture.
+var plugins = map[string][]byte{}
+
+// plugin returns testdata/plugin, which it builds once.
+func plugin(t *testing.T, architecture string) []byte {
+	t.Helper()
+	if plugins[architecture] == nil {
+		plugins[architecture] = get(t, build(t, "plugin", architecture, testVersion))
+	}
+	return plugins[architecture]
 }
 
 // newRelease returns a release below a new directory, with a small program for
@@ -82,6 +101,7 @@ func newRelease(t *testing.T, image string) *release {
 	put(t, filepath.Join(r.tree, "LICENSE"), []byte("the license\n"))
 	for _, architecture := range r.architectures {
 		put(t, r.managerPath(architecture), content)
+		put(t, r.builtPluginPath(architecture), plugin(t, architecture))
 	}
 	return r
 }
@@ -292,7 +312,7 @@ func TestProgramImages(t *testing.T) {
 
 func TestReproducible(t *testing.T) {
 	first, second := newRelease(t, ""), newRelease(t, "")
-	if err := first.makeImage(); err != nil {
+	if err := errors.Join(first.makeImage(), first.makePlugins()); err != nil {
 		t.Fatal(err)
 	}
 	// Nothing may depend on when a file was built.
@@ -300,10 +320,10 @@ func TestReproducible(t *testing.T) {
 	if err := os.Chtimes(second.managerPath("amd64"), yesterday, yesterday); err != nil {
 		t.Fatal(err)
 	}
-	if err := second.makeImage(); err != nil {
+	if err := errors.Join(second.makeImage(), second.makePlugins()); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []func(*release) string{(*release).archivePath, (*release).sbomPath} {
+	for _, path := range []func(*release) string{(*release).archivePath, (*release).sbomPath, (*release).pluginSBOMPath} {
 		if !bytes.Equal(get(t, path(first)), get(t, path(second))) {
 			t.Errorf("%s is not the same when it is made again", filepath.Base(path(first)))
 		}
@@ -335,6 +355,39 @@ func TestSBOM(t *testing.T) {
 	}
 	if got := document.Packages[0].PackageChecksums[0].Value; got != digest.Hex {
 		t.Errorf("the SBOM is of the image %s, want %s", got, digest.Hex)
+	}
+}
+
+func TestPlugins(t *testing.T) {
+	r := newRelease(t, "")
+	if err := r.makePlugins(); err != nil {
+		t.Fatal(err)
+	}
+	for _, architecture := range r.architectures {
+		path := filepath.Join(r.dist, "kubectl-kueue-linux-"+architecture)
+		if !bytes.Equal(get(t, path), get(t, r.builtPluginPath(architecture))) {
+			t.Errorf("%s is not what was built", path)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o755 {
+			t.Errorf("%s: mode %v, %v; want one that can be run", path, info.Mode(), err)
+		}
+	}
+	document, err := spdxjson.Read(bytes.NewReader(get(t, r.pluginSBOMPath())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files, names []string
+	for _, pkg := range document.Packages {
+		names = append(names, pkg.PackageName)
+		if pkg.PackageFileName != "" {
+			files = append(files, pkg.PackageFileName)
+		}
+	}
+	if diff := cmp.Diff([]string{"kubectl-kueue-linux-amd64", "kubectl-kueue-linux-arm64"}, files); diff != "" {
+		t.Errorf("files in the SBOM (-want,+got):\n%s", diff)
+	}
+	if n := count(names, "github.com/google/go-cmp"); n != 1 {
+		t.Errorf("the SBOM lists go-cmp %d times, want once", n)
 	}
 }
 
@@ -432,12 +485,12 @@ func TestOldVersionsGo(t *testing.T) {
 	var want []string
 	for _, version := range []string{"v0.14.8-acrequeueafter.6", testVersion} {
 		r.version = version
-		for _, make := range []func() error{r.makeImage, r.makeChart, func() error { return r.packPatches(r.distPath("patches")) }} {
+		for _, make := range []func() error{r.makeImage, r.makePlugins, r.makeChart, func() error { return r.packPatches(r.distPath("patches")) }} {
 			if err := make(); err != nil {
 				t.Fatal(err)
 			}
 		}
-		want = []string{r.archivePath(), r.chartPath(), r.patchesPath(), r.sbomPath(), keep}
+		want = []string{r.archivePath(), r.pluginSBOMPath(), r.chartPath(), r.patchesPath(), r.sbomPath(), keep}
 	}
 	got, err := filepath.Glob(r.distPath("*.*"))
 	if err != nil {

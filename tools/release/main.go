@@ -60,7 +60,7 @@ func newCommand() *cobra.Command {
 	flags.StringVar(&r.gateFlag, "gate", "on", "the feature gate in manifests and chart: on or off")
 	flags.StringVar(&r.tree, "tree", "build/kueue", "directory of the patched tree")
 	flags.StringVar(&r.base, "base", "", "directory of plain Kueue, for comparison")
-	flags.StringVar(&r.managers, "managers", "build/managers", "directory with the managers, as <os>-<architecture>/manager")
+	flags.StringVar(&r.managers, "managers", "build/managers", "directory with the managers, as <os>-<architecture>/manager, and kubectl-kueue beside them")
 	flags.StringSliceVar(&r.architectures, "arch", []string{"amd64", "arm64"}, "architectures of the image; Docker's classic image store tags the first one with the image's own tag")
 	flags.StringVar(&r.dist, "dist", "build/dist", "directory for what is shipped")
 
@@ -80,6 +80,7 @@ func newCommand() *cobra.Command {
 	images := verb("program-images", "Write an archive with an image for each of some programs", func(*cobra.Command) error { return r.makeProgramImages(programs, archive) })
 	images.Flags().StringSliceVar(&programs, "program", nil, "path of a program; each has the image localhost/<its name>")
 	images.Flags().StringVar(&archive, "archive", "", "where to write")
+	verb("plugins", "Write kueuectl, the plugin of kubectl, and its SBOM", func(*cobra.Command) error { return r.makePlugins() })
 	verb("manifests", "Write manifests.yaml from upstream's kustomization", func(*cobra.Command) error { return r.makeManifests() })
 	verb("chart", "Package upstream's Helm chart", func(*cobra.Command) error { return r.makeChart() })
 

@@ -53,74 +53,95 @@ func (r *release) makeSBOM(image v1.Hash) error {
 }
 
 func (r *release) sbom(image v1.Hash) (*spdx.Document, error) {
-	document := &spdx.Document{
-		SPDXVersion:       v2_3.Version,
-		DataLicense:       v2_3.DataLicense,
-		SPDXIdentifier:    "DOCUMENT",
-		DocumentName:      componentName + "-" + r.version,
-		DocumentNamespace: "https://spdx.org/spdxdocs/" + componentName + "-" + r.version + "-" + image.Hex,
-		CreationInfo: &spdx.CreationInfo{
-			Created:  r.created.UTC().Format(time.RFC3339),
-			Creators: []common.Creator{{CreatorType: "Tool", Creator: "kueue-acrequeueafter/tools/release"}},
-		},
-	}
+	b := r.newBill(componentName, image.Hex)
 	whole := newPackage("Image", componentName, r.version)
 	whole.PrimaryPackagePurpose = "CONTAINER"
 	whole.PackageChecksums = []common.Checksum{{Algorithm: common.SHA256, Value: image.Hex}}
 	whole.PackageExternalReferences = []*v2_3.PackageExternalReference{purl("pkg:oci/" + componentName + "@" + strings.Replace(image.String(), ":", "%3A", 1) + "?tag=" + r.version)}
 	whole.PackageLicenseDeclared = "Apache-2.0"
-	document.Packages = append(document.Packages, whole)
-	relate(document, "DOCUMENT", common.TypeRelationshipDescribe, whole.PackageSPDXIdentifier)
+	b.Packages = append(b.Packages, whole)
+	relate(b.Document, "DOCUMENT", common.TypeRelationshipDescribe, whole.PackageSPDXIdentifier)
 
-	modules := map[string]*spdx.Package{} // by path and version
-	addModule := func(from common.ElementID, relationship string, module *debug.Module) error {
-		key := module.Path + "@" + module.Version
-		pkg := modules[key]
-		if pkg == nil {
-			var err error
-			if pkg, err = modulePackage(fmt.Sprintf("Module-%d", len(modules)+1), module); err != nil {
-				return err
-			}
-			modules[key] = pkg
-			document.Packages = append(document.Packages, pkg)
-		}
-		relate(document, from, relationship, pkg.PackageSPDXIdentifier)
-		return nil
-	}
 	for _, architecture := range r.architectures {
-		info, err := buildinfo.ReadFile(r.managerPath(architecture))
-		if err != nil {
+		if err := b.addProgram(r.managerPath(architecture), "Manager-"+architecture, entrypoint, architecture, whole.PackageSPDXIdentifier, common.TypeRelationshipContains); err != nil {
 			return nil, err
-		}
-		sum, err := fileSum(r.managerPath(architecture))
-		if err != nil {
-			return nil, err
-		}
-		manager := newPackage("Manager-"+architecture, info.Main.Path+" (linux/"+architecture+")", r.version)
-		manager.PrimaryPackagePurpose = "APPLICATION"
-		manager.PackageFileName = entrypoint
-		manager.PackageChecksums = []common.Checksum{{Algorithm: common.SHA256, Value: sum}}
-		manager.PackageLicenseDeclared = "Apache-2.0"
-		document.Packages = append(document.Packages, manager)
-		relate(document, whole.PackageSPDXIdentifier, common.TypeRelationshipContains, manager.PackageSPDXIdentifier)
-		if err := addModule(manager.PackageSPDXIdentifier, common.TypeRelationshipDependsOn,
-			&debug.Module{Path: "stdlib", Version: strings.TrimPrefix(strings.Fields(info.GoVersion)[0], "go")}); err != nil {
-			return nil, err
-		}
-		for _, module := range info.Deps {
-			if err := addModule(manager.PackageSPDXIdentifier, common.TypeRelationshipDependsOn, effective(module)); err != nil {
-				return nil, err
-			}
 		}
 	}
 	roots, err := ownModule(rootsModule)
 	if err != nil {
 		return nil, err
 	}
-	if err := addModule(whole.PackageSPDXIdentifier, common.TypeRelationshipContains, roots); err != nil {
+	if err := b.addModule(whole.PackageSPDXIdentifier, common.TypeRelationshipContains, roots); err != nil {
 		return nil, err
 	}
-	return document, spdxlib.ValidateDocument(document)
+	return b.Document, spdxlib.ValidateDocument(b.Document)
+}
+
+// bill is an SBOM in the making.
+type bill struct {
+	*spdx.Document
+	version string
+	modules map[string]*spdx.Package // by path and version
+}
+
+// newBill returns an empty one. Its namespace ends with a digest of what it is of.
+func (r *release) newBill(name, digest string) *bill {
+	return &bill{version: r.version, modules: map[string]*spdx.Package{}, Document: &spdx.Document{
+		SPDXVersion:       v2_3.Version,
+		DataLicense:       v2_3.DataLicense,
+		SPDXIdentifier:    "DOCUMENT",
+		DocumentName:      name + "-" + r.version,
+		DocumentNamespace: "https://spdx.org/spdxdocs/" + name + "-" + r.version + "-" + digest,
+		CreationInfo: &spdx.CreationInfo{
+			Created:  r.created.UTC().Format(time.RFC3339),
+			Creators: []common.Creator{{CreatorType: "Tool", Creator: "kueue-acrequeueafter/tools/release"}},
+		},
+	}}
+}
+
+// addProgram adds a program that Go built, and its modules.
+func (b *bill) addProgram(path, id, fileName, architecture string, from common.ElementID, relationship string) error {
+	info, err := buildinfo.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	sum, err := fileSum(path)
+	if err != nil {
+		return err
+	}
+	program := newPackage(id, info.Main.Path+" (linux/"+architecture+")", b.version)
+	program.PrimaryPackagePurpose = "APPLICATION"
+	program.PackageFileName = fileName
+	program.PackageChecksums = []common.Checksum{{Algorithm: common.SHA256, Value: sum}}
+	program.PackageLicenseDeclared = "Apache-2.0"
+	b.Packages = append(b.Packages, program)
+	relate(b.Document, from, relationship, program.PackageSPDXIdentifier)
+	if err := b.addModule(program.PackageSPDXIdentifier, common.TypeRelationshipDependsOn,
+		&debug.Module{Path: "stdlib", Version: strings.TrimPrefix(strings.Fields(info.GoVersion)[0], "go")}); err != nil {
+		return err
+	}
+	for _, module := range info.Deps {
+		if err := b.addModule(program.PackageSPDXIdentifier, common.TypeRelationshipDependsOn, effective(module)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addModule adds a module, once.
+func (b *bill) addModule(from common.ElementID, relationship string, module *debug.Module) error {
+	key := module.Path + "@" + module.Version
+	pkg := b.modules[key]
+	if pkg == nil {
+		var err error
+		if pkg, err = modulePackage(fmt.Sprintf("Module-%d", len(b.modules)+1), module); err != nil {
+			return err
+		}
+		b.modules[key] = pkg
+		b.Packages = append(b.Packages, pkg)
+	}
+	relate(b.Document, from, relationship, pkg.PackageSPDXIdentifier)
+	return nil
 }
 
 // ownModule returns a module that this program is built with.

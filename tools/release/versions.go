@@ -105,6 +105,10 @@ func (r *release) checkVersions(ctx context.Context) error {
 	stamp("SBOM's image", document.Packages[0].PackageVersion, r.version)
 	stamp("SBOM's digest", document.Packages[0].PackageChecksums[0].Value, manifest.Manifests[0].Digest.Hex)
 
+	if err := r.checkPlugins(ctx, stamp); err != nil {
+		problems = append(problems, err)
+	}
+
 	changelog, err := os.ReadFile(r.changelogPath())
 	if err != nil {
 		return err

@@ -53,6 +53,9 @@ func startControlPlane(t *testing.T, plain string) string {
 			t.Fatalf("%v: run `make docs-tools`", err)
 		}
 	}
+	if _, err := os.Stat(filepath.Join(binDir, "kubectl-kueue")); err != nil {
+		t.Fatalf("%v: run `make kueuectl`", err)
+	}
 	log.SetLogger(logr.Discard())
 	out := t.TempDir()
 	options := controlplane.Options{BinDir: binDir, TreeDir: treeDir, Out: out, Gate: true}

@@ -20,7 +20,8 @@ limitations under the License.
 //
 //   - sh is run by "bash -euo pipefail". Variables, functions and the current
 //     folder last until the end of the page. DOCS is the folder of the pages,
-//     KUEUE_TREE the patched tree; kubectl, jq and promtool are those of build/bin.
+//     KUEUE_TREE the patched tree; kubectl, kubectl-kueue, jq and promtool are those of
+//     build/bin.
 //   - console or text right after it is what the script must print, stdout and
 //     stderr. Blanks, times, ages, UIDs and the hash in names of Workloads may
 //     differ. "..." stands for anything in a line, and alone for any lines. The
