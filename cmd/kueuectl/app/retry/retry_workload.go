@@ -276,7 +276,7 @@ func describeState(wl *kueue.Workload) string {
 	case state == workload.RetryStateStopping:
 		return "it is evicted for another reason, and its job is being stopped"
 	case len(checks) > 0:
-		return fmt.Sprintf("%s in state Retry, but Kueue has recorded no time until which it waits (is the feature gate ACRequeueAfter on?)", strings.Join(wait.Names(checks), ", "))
+		return fmt.Sprintf("admission check(s) %s in state Retry, but Kueue does not have it wait without quota (is the feature gate ACRequeueAfter on?)", strings.Join(wait.Names(checks), ", "))
 	case workload.IsAdmitted(wl):
 		return "it is admitted"
 	case state == workload.RetryStateReserved:

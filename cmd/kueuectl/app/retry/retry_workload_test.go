@@ -194,7 +194,12 @@ func TestRetryWorkload(t *testing.T) {
 		"should say that nothing has it wait though a check is in Retry": {
 			args:     []string{"wl"},
 			workload: utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault).AdmissionChecks(budget).Obj(),
-			wantErr:  notWaiting + "budget in state Retry, but Kueue has recorded no time until which it waits (is the feature gate ACRequeueAfter on?)",
+			wantErr:  notWaiting + "admission check(s) budget in state Retry, but Kueue does not have it wait without quota (is the feature gate ACRequeueAfter on?)",
+		},
+		"should say that it holds quota though a check is in Retry": {
+			args:     []string{"wl"},
+			workload: reserved().AdmissionChecks(budget, undecided).RequeueState(nil, &until).Obj(),
+			wantErr:  notWaiting + "admission check(s) budget, undecided in state Retry, but Kueue does not have it wait without quota (is the feature gate ACRequeueAfter on?)",
 		},
 		"should say that it is evicted for another reason": {
 			args:     []string{"wl"},

@@ -22,7 +22,7 @@ import (
 )
 
 // WorkloadAliases are the other names of a workload on the command line.
-var WorkloadAliases = []string{"wl", "kueueworkload", "kwl"}
+var WorkloadAliases = []string{"wl", "kueueworkload", "kwl", "workloads"}
 
 // Workloads returns the client for the workloads of a namespace.
 func Workloads(clientSet versioned.Interface, namespace string) kueuev1beta1.WorkloadInterface {
