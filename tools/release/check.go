@@ -130,6 +130,7 @@ var expected = []struct {
 	{"their upper bound", workloadsCRD, ofStatus("add", "admissionChecks/items/properties/(requeueAfterSeconds|retryCount)/maximum"), math.MaxInt32, nil},
 	{"their description", workloadsCRD, ofStatus("replace", "admissionChecks/items/properties/(requeueAfterSeconds|retryCount)/description"), nil, nil},
 	{"the field of the requeue state", workloadsCRD, ofStatus("add", "requeueState/properties/backoffUntil"), nil, nil},
+	{"the policy for retries", admissionChecksCRD, regexp.MustCompile(`^add /spec/versions/[0-9]+/schema/openAPIV3Schema/properties/spec/properties/retry$`), nil, always},
 	{"the column with the time of the retry", workloadsCRD, regexp.MustCompile(`^add /spec/versions/[0-9]+/additionalPrinterColumns/[0-9]+$`), nil, nil},
 }
 
@@ -154,6 +155,8 @@ var wantedColumn = map[string]any{"name": "Requeue at", "jsonPath": ".status.req
 const (
 	managerDeployment = "Deployment kueue-system/kueue-controller-manager"
 	workloadsCRD      = "CustomResourceDefinition workloads.kueue.x-k8s.io"
+
+	admissionChecksCRD = "CustomResourceDefinition admissionchecks.kueue.x-k8s.io"
 )
 
 func always(*release) bool { return true }

@@ -64,6 +64,15 @@ spec:
   - name: v1beta1
     additionalPrinterColumns: [{name: Age}]
     schema: {openAPIV3Schema: {properties: {status: {properties: {admissionChecks: {items: {properties: {name: {type: string}}}}, requeueState: {properties: {count: {type: integer}}}}}}}}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: admissionchecks.kueue.x-k8s.io
+spec:
+  versions:
+  - name: v1beta1
+    schema: {openAPIV3Schema: {properties: {spec: {properties: {controllerName: {type: string}}}}}}
 `
 
 const (
@@ -79,6 +88,7 @@ var released = []string{
 	"{name: {type: string}}", "{name: {type: string}, requeueAfterSeconds: " + int32s + ", retryCount: " + int32s + "}",
 	"{count: {type: integer}}", "{count: {type: integer}, backoffUntil: {type: string, format: date-time}}",
 	"[{name: Age}]", "[{name: Age}, {name: Requeue at, jsonPath: .status.requeueState.requeueAt}]",
+	"{controllerName: {type: string}}", "{controllerName: {type: string}, retry: {type: object}}",
 }
 
 func TestCompare(t *testing.T) {
@@ -125,6 +135,10 @@ func TestCompare(t *testing.T) {
 		"the column is missing": {
 			change:  []string{", {name: Requeue at, jsonPath: .status.requeueState.requeueAt}", ""},
 			refused: `version v1beta1 has no column {"jsonPath":".status.requeueState.requeueAt","name":"Requeue at"}`,
+		},
+		"the policy is missing": {
+			change:  []string{", retry: {type: object}", ""},
+			refused: "not there: the policy for retries (" + admissionChecksCRD + ", ^add /spec/versions/[0-9]+/schema/openAPIV3Schema/properties/spec/properties/retry$)",
 		},
 		"plain Kueue has the fields of the checks, unbounded": {
 			plain: withFields,
