@@ -38,7 +38,7 @@ var (
 	binDir  = flag.String("bin-dir", "build/bin", "`directory` of etcd, kube-apiserver and manager")
 	treeDir = flag.String("tree-dir", "build/kueue", "`directory` of the patched tree, with Kueue's CRDs and webhooks")
 	out     = flag.String("out", "build/cluster", "`directory` for the kubeconfig and the logs")
-	gate    = flag.Bool("gate", true, "the feature gate ACRequeueAfter")
+	gate    = flag.Bool("gate", true, "the feature gates ACRequeueAfter and ACRetryStrategy")
 	plain   = flag.String("plain", "", "`directory` of a plain Kueue, with its manager and a link source to its sources, to start instead")
 )
 
@@ -64,7 +64,7 @@ Flags:
 }
 
 func run(ctx context.Context) (err error) {
-	options, with := controlplane.Options{BinDir: *binDir, TreeDir: *treeDir, Out: *out, Gate: *gate}, fmt.Sprintf("ACRequeueAfter=%t", *gate)
+	options, with := controlplane.Options{BinDir: *binDir, TreeDir: *treeDir, Out: *out, Gate: *gate, RetryStrategy: *gate}, fmt.Sprintf("ACRequeueAfter=%t", *gate)
 	if *plain != "" {
 		options, with = options.WithPlain(*plain), "plain Kueue"
 	}

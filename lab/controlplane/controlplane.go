@@ -56,6 +56,8 @@ type Options struct {
 	Out string
 	// Gate is the feature gate ACRequeueAfter.
 	Gate bool
+	// RetryStrategy is the feature gate ACRetryStrategy, which needs the other one.
+	RetryStrategy bool
 	// Manager, if set, is the program to start instead of the one in BinDir.
 	Manager string
 	// Plain says that the manager is one without the patches, and knows no gate.
@@ -390,6 +392,9 @@ func (c *ControlPlane) startManager(ctx context.Context) error {
 	gates := "VisibilityOnDemand=false"
 	if !c.options.Plain {
 		gates += fmt.Sprintf(",ACRequeueAfter=%t", c.options.Gate)
+		if c.options.RetryStrategy {
+			gates += ",ACRetryStrategy=true"
+		}
 	}
 	c.Manager, err = StartProcess(ProcessOptions{Log: logFile, Copy: c.options.ManagerLog}, c.options.manager(),
 		"--config="+configFile, "--kubeconfig="+c.Kubeconfig, fmt.Sprintf("--zap-log-level=%d", c.options.LogLevel), "--feature-gates="+gates)

@@ -44,12 +44,14 @@ func controllerName(check string) string {
 }
 
 // check is the external controller of an admission check. It asks to retry the
-// first job later, once, and lets everything else pass.
+// first job later, once, and lets everything else pass. One that never passes says
+// Retry whenever it is asked, without a delay.
 type check struct {
 	client.Client
 	timeline.Ask
 	thinks time.Duration // from the first job's first reservation to the answer
 	why    string
+	never  bool
 
 	began    time.Time
 	since    time.Time
@@ -85,9 +87,12 @@ func (c *check) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	reserved := meta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadQuotaReserved)
-	if c.answered || len(wl.OwnerReferences) == 0 || wl.OwnerReferences[0].Name != script.Job {
+	if c.never || c.answered || len(wl.OwnerReferences) == 0 || wl.OwnerReferences[0].Name != script.Job {
 		if !reserved || !c.isPending(wl) {
 			return ctrl.Result{}, nil
+		}
+		if c.never {
+			return c.write(ctx, wl, kueue.AdmissionCheckState{State: kueue.CheckStateRetry, Message: c.why})
 		}
 		return c.write(ctx, wl, kueue.AdmissionCheckState{State: kueue.CheckStateReady, Message: "nothing in the way"})
 	}
@@ -138,10 +143,12 @@ func (d *demo) startControllers(ctx context.Context, cancel context.CancelCauseF
 	first := &check{Ask: script.First, thinks: firstThinks, why: "no room in the zone"}
 	// Its answer is late: by then the job is evicted and waits.
 	second := &check{Ask: script.Second, thinks: firstThinks + secondThinks, why: "the budget is spent for now"}
+	stormy := &check{Ask: timeline.Ask{Check: licence}, never: true, why: "no licence is free"}
 	var running sync.WaitGroup
 	for name, setup := range map[string]func(ctrl.Manager) error{
 		script.First.Check:  first.setup,
 		script.Second.Check: second.setup,
+		licence:             stormy.setup,
 		"jobs":              setupJobs,
 	} {
 		own := rest.CopyConfig(cfg)

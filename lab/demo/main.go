@@ -90,7 +90,7 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.binDir, "bin-dir", "build/bin", "`directory` of etcd, kube-apiserver and manager")
 	flags.StringVar(&o.treeDir, "tree-dir", "build/kueue", "`directory` of the patched tree, with Kueue's CRDs and webhooks")
 	flags.StringVar(&o.out, "out", "build/demo", "`directory` for the picture, the logs and the versions of the Workloads")
-	flags.BoolVar(&o.gate, "gate", true, "the feature gate ACRequeueAfter; off, the demo shows that its checks fail")
+	flags.BoolVar(&o.gate, "gate", true, "the feature gates ACRequeueAfter and ACRetryStrategy; off, the demo shows that its checks fail, and has no second act")
 	flags.StringVar(&o.kueue, "kueue", "", "`version` of Kueue that the patches stand on, for the picture")
 	flags.BoolVar(&o.verbose, "verbose", false, "show the manager's log as it runs")
 	flags.Usage = func() {
@@ -119,9 +119,11 @@ type demo struct {
 	began   time.Time
 	palette timeline.Palette
 	metrics metrics
+	// second is the second act, which there is with the gates on.
+	second *timeline.Storm
 }
 
-// play runs the scenario and leaves nothing running.
+// play runs both acts and leaves nothing running.
 func (d *demo) play(ctx context.Context) (history *timeline.History, err error) {
 	if err := d.prepare(); err != nil {
 		return nil, err
@@ -151,7 +153,9 @@ func (d *demo) play(ctx context.Context) (history *timeline.History, err error) 
 	if history, err = d.scenario(ctx, plane.Config); err != nil {
 		return history, causeOf(ctx, err)
 	}
-	d.metrics, err = plane.Scrape(ctx)
+	if d.metrics, err = plane.Scrape(ctx); err == nil && d.gate {
+		d.second, err = d.storm(ctx, plane.Config)
+	}
 	return history, causeOf(ctx, err)
 }
 
@@ -180,7 +184,7 @@ func (d *demo) prepare() error {
 }
 
 func (d *demo) controlPlane() controlplane.Options {
-	o := controlplane.Options{BinDir: d.binDir, TreeDir: d.treeDir, Out: d.out, Gate: d.gate, Say: d.say}
+	o := controlplane.Options{BinDir: d.binDir, TreeDir: d.treeDir, Out: d.out, Gate: d.gate, RetryStrategy: d.gate, QPS: 300, Say: d.say}
 	if d.verbose {
 		o.ManagerLog = os.Stderr
 	}
@@ -213,6 +217,14 @@ func (d *demo) judge(history *timeline.History) int {
 	fmt.Printf("\n%s\n\n", d.palette.Bold("Who delayed whom"))
 	if err := timeline.DelayTable(os.Stdout, history); err != nil {
 		return exitFault
+	}
+	if d.second != nil {
+		more, err := d.judgeStorm(d.second)
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "\n%s %v\n", d.palette.Bad("demo failed:"), err)
+			return exitFault
+		}
+		promises = append(promises, more...)
 	}
 	fmt.Println()
 	if broken := timeline.Broken(promises); broken > 0 {

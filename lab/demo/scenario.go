@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -42,7 +43,6 @@ import (
 
 const (
 	namespace = "demo"
-	queue     = "queue"
 
 	// How long the answers of the checks about the first job, and the pods, take.
 	firstThinks  = 3 * time.Second
@@ -74,7 +74,7 @@ func (d *demo) scenario(ctx context.Context, cfg *rest.Config) (*timeline.Histor
 	if err != nil {
 		return nil, err
 	}
-	if err := d.createQueue(ctx, c); err != nil {
+	if err := d.createQueue(ctx, c, namespace, 1, script.First.Check, script.Second.Check); err != nil {
 		return nil, err
 	}
 
@@ -90,33 +90,34 @@ func (d *demo) scenario(ctx context.Context, cfg *rest.Config) (*timeline.Histor
 	return observer.run(ctx, created)
 }
 
-// createQueue makes a ClusterQueue with both checks and quota for one job.
-func (d *demo) createQueue(ctx context.Context, c client.Client) error {
+// createQueue makes a ClusterQueue with the checks and quota for some jobs, and a
+// namespace with a LocalQueue, all of one name.
+func (d *demo) createQueue(ctx context.Context, c client.Client, name string, jobs int64, checks ...string) error {
 	cq := &kueue.ClusterQueue{
-		ObjectMeta: metav1.ObjectMeta{Name: queue},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: kueue.ClusterQueueSpec{
 			NamespaceSelector: &metav1.LabelSelector{},
-			AdmissionChecks:   []kueue.AdmissionCheckReference{kueue.AdmissionCheckReference(script.First.Check), kueue.AdmissionCheckReference(script.Second.Check)},
 			ResourceGroups: []kueue.ResourceGroup{{
 				CoveredResources: []corev1.ResourceName{corev1.ResourceCPU},
 				Flavors: []kueue.FlavorQuotas{{
-					Name:      queue,
-					Resources: []kueue.ResourceQuota{{Name: corev1.ResourceCPU, NominalQuota: resource.MustParse("1")}},
+					Name:      kueue.ResourceFlavorReference(name),
+					Resources: []kueue.ResourceQuota{{Name: corev1.ResourceCPU, NominalQuota: *resource.NewQuantity(jobs, resource.DecimalSI)}},
 				}},
 			}},
 		},
 	}
 	objects := []client.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
-		&kueue.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: queue}},
-		admissionCheck(script.First.Check),
-		admissionCheck(script.Second.Check),
-		cq,
-		&kueue.LocalQueue{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: queue},
-			Spec:       kueue.LocalQueueSpec{ClusterQueue: queue},
-		},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}},
+		&kueue.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: name}},
 	}
+	for _, check := range checks {
+		objects = append(objects, admissionCheck(check))
+		cq.Spec.AdmissionChecks = append(cq.Spec.AdmissionChecks, kueue.AdmissionCheckReference(check))
+	}
+	objects = append(objects, cq, &kueue.LocalQueue{
+		ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: name},
+		Spec:       kueue.LocalQueueSpec{ClusterQueue: kueue.ClusterQueueReference(name)},
+	})
 	for _, obj := range objects {
 		// The manager may need a moment to serve its webhooks.
 		if err := eventually(ctx, fmt.Sprintf("create %T", obj), func() error { return c.Create(ctx, obj) }); err != nil {
@@ -135,7 +136,7 @@ func (d *demo) createQueue(ctx context.Context, c client.Client) error {
 	}); err != nil {
 		return err
 	}
-	d.say("a ClusterQueue with checks %s and %s is active; its quota fits one job", script.First.Check, script.Second.Check)
+	d.say("a ClusterQueue is active; checks: %s; its quota fits %d", strings.Join(checks, ", "), jobs)
 	return nil
 }
 
@@ -156,7 +157,7 @@ func createJobs(ctx context.Context, c client.Client) error {
 				return ctx.Err()
 			}
 		}
-		job := newJob(name)
+		job := newJob(namespace, name)
 		if err := eventually(ctx, "create "+name, func() error { return c.Create(ctx, job) }); err != nil {
 			return err
 		}
@@ -167,12 +168,13 @@ func createJobs(ctx context.Context, c client.Client) error {
 	return nil
 }
 
-// newJob returns a Job that would start at once, were it not for Kueue.
-func newJob(name string) *batchv1.Job {
+// newJob returns a Job that would start at once, were it not for Kueue. Its queue has
+// the name of its namespace.
+func newJob(namespace, name string) *batchv1.Job {
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: name,
-			Labels: map[string]string{constants.QueueLabel: queue},
+			Labels: map[string]string{constants.QueueLabel: namespace},
 		},
 		Spec: batchv1.JobSpec{
 			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{

@@ -69,19 +69,9 @@ func (c *Chart) SVG(w io.Writer, title string) {
 	height := bottom + 40 + notes + 6
 
 	d := drawing{SVG: svg.New(w), chart: c}
-	d.Startview(svgWidth, height, 0, 0, svgWidth, height)
-	d.Title(title)
-	d.Style("text/css", svgStyle)
-	d.Def()
-	d.Pattern("hatch", 0, 0, 8, 8, "user", `patternTransform="rotate(45)"`)
-	d.Rect(0, 0, 8, 8, `class="waits"`)
-	d.Line(0, 0, 0, 8, `class="hatch"`)
-	d.PatternEnd()
-	d.DefEnd()
-	d.Roundrect(0, 0, svgWidth, height, 8, 8, `class="paper"`)
-	d.Text(24, 34, title, `class="title"`)
+	d.begin(height, title, svgStyle)
 	d.legend()
-	d.axis(bottom)
+	d.grid(svgTop, bottom)
 	for i, row := range c.Rows {
 		d.row(row, svgTop+i*svgRow)
 	}
@@ -113,11 +103,27 @@ func (d drawing) legend() {
 	d.Text(x+16, 66, "deadline", `class="small"`)
 }
 
-func (d drawing) axis(bottom int) {
+// begin draws the paper, and the title on it.
+func (d drawing) begin(height int, title, style string) {
+	d.Startview(svgWidth, height, 0, 0, svgWidth, height)
+	d.Title(title)
+	d.Style("text/css", style)
+	d.Def()
+	d.Pattern("hatch", 0, 0, 8, 8, "user", `patternTransform="rotate(45)"`)
+	d.Rect(0, 0, 8, 8, `class="waits"`)
+	d.Line(0, 0, 0, 8, `class="hatch"`)
+	d.PatternEnd()
+	d.DefEnd()
+	d.Roundrect(0, 0, svgWidth, height, 8, 8, `class="paper"`)
+	d.Text(24, 34, title, `class="title"`)
+}
+
+// grid draws the time axis, and its lines down to the bottom.
+func (d drawing) grid(top, bottom int) {
 	for at := time.Duration(0); at <= d.chart.Length; at += d.chart.tick() {
 		x := d.x(at)
-		d.Line(x, svgTop-12, x, bottom, `class="grid"`)
-		d.Text(x, svgTop-18, fmt.Sprintf("%ds", int(at.Seconds())), `class="small"`, `text-anchor="middle"`)
+		d.Line(x, top-12, x, bottom, `class="grid"`)
+		d.Text(x, top-18, fmt.Sprintf("%ds", int(at.Seconds())), `class="small"`, `text-anchor="middle"`)
 	}
 }
 

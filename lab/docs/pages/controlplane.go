@@ -43,7 +43,7 @@ func fromEnvironment(name, otherwise string) string {
 	return otherwise
 }
 
-// startControlPlane starts a control plane with the gate on, or with a plain
+// startControlPlane starts a control plane with the gates on, or with a plain
 // release if one is named, and returns the path of a kubeconfig. All ends with the
 // test.
 func startControlPlane(t *testing.T, plain string) string {
@@ -58,7 +58,7 @@ func startControlPlane(t *testing.T, plain string) string {
 	}
 	log.SetLogger(logr.Discard())
 	out := t.TempDir()
-	options := controlplane.Options{BinDir: binDir, TreeDir: treeDir, Out: out, Gate: true}
+	options := controlplane.Options{BinDir: binDir, TreeDir: treeDir, Out: out, Gate: true, RetryStrategy: true}
 	if plain != "" {
 		options = options.WithPlain(filepath.Join(plainDir, plain))
 	}

@@ -16,7 +16,7 @@ limitations under the License.
 
 // Package pages runs the documentation: every fenced block of the pages in docs/,
 // in its order, against etcd, kube-apiserver and the patched manager with the
-// gate on. A page has a control plane, an empty folder and a shell of its own.
+// gates on. A page has a control plane, an empty folder and a shell of its own.
 //
 //   - sh is run by "bash -euo pipefail". Variables, functions and the current
 //     folder last until the end of the page. DOCS is the folder of the pages,
