@@ -123,6 +123,8 @@ func (s *Storm) waits(job string, from time.Time) []wait {
 		case !waiting && at != nil && inRetry(check) && !v.At.Before(from):
 			waiting = true
 			all = append(all, wait{Span: Span{From: v.At, To: s.End, State: Waits}, delay: check.RequeueAfterSeconds, deadline: *at})
+		case waiting && at != nil: // a delay may be recorded later than the eviction
+			all[len(all)-1].delay, all[len(all)-1].deadline = check.RequeueAfterSeconds, *at
 		case waiting && at == nil:
 			waiting = false
 			all[len(all)-1].To, all[len(all)-1].over = v.At, true

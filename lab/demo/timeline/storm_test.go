@@ -105,6 +105,13 @@ func TestStormVerify(t *testing.T) {
 			change:     func(s []step) []step { s[11].change = evictedFor(9, 14); return s },
 			wantBroken: []int{recorded},
 		},
+		"a delay that is recorded after the eviction": {
+			change: func(s []step) []step {
+				s[11].change = evictedForNothing(8)
+				return append(s[:12:12], append([]step{{8.2, evictedFor(6, 14)}}, s[12:]...)...)
+			},
+			wantBroken: []int{noWriteMore},
+		},
 		"no delay": {
 			change:     func(s []step) []step { s[11].change = evictedForNothing(8); return s },
 			wantBroken: []int{recorded},
