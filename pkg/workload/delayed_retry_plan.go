@@ -203,6 +203,8 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 		plan.EvictedAt = evictionTime(plan.Checks, rctx.Now)
 	}
 	until := plan.setDeadline(backoffUntil(wl))
+	plan.RecordsNoDelay = rctx.Policies != nil && plan.Deadline.After(plan.EvictedAt)
+	settled = settled || (plan.RecordsNoDelay && slices.ContainsFunc(plan.Checks, asksBarely))
 	plan.Action = retryActions[state][plan.demandOf(wl, state, retryFacts{
 		rejected: rejected, exhausted: len(exhausted) > 0, settled: settled, ahead: rctx.Now.Before(until),
 	})]
@@ -214,7 +216,6 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 	case RetryGiveUp:
 		return RetryPlan{Action: plan.Action, Checks: exhausted, Message: exhaustedMessage(exhausted)}
 	default:
-		plan.RecordsNoDelay = rctx.Policies != nil && plan.Deadline.After(plan.EvictedAt)
 		return plan
 	}
 }
@@ -244,6 +245,11 @@ func (p *RetryPlan) settle(wl *kueue.Workload, state RetryState, policies map[ku
 	return exhausted, settled
 }
 
+// asksBarely returns true for a check that asks for no delay, not even for one of 0.
+func asksBarely(check kueue.AdmissionCheckState) bool {
+	return check.RequeueAfterSeconds == nil
+}
+
 // setDeadline fills in the deadline and the message, and returns the time until
 // which there is something to wait for: where there is nothing, the time of the
 // eviction has to be recorded all the same.
@@ -258,7 +264,7 @@ func (p *RetryPlan) setDeadline(backoffUntil time.Time) time.Time {
 type retryFacts struct {
 	rejected  bool // a check is in Rejected
 	exhausted bool // a check may not be retried any more
-	settled   bool // a check has a delay by a policy, which is not recorded
+	settled   bool // a check has a delay by a policy, or none, which is not recorded
 	ahead     bool // there is something to wait for
 }
 

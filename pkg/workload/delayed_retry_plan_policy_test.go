@@ -155,11 +155,11 @@ func TestPlanRetryWithPolicies(t *testing.T) {
 			want:       RetryPlan{Action: RetryRecord, EvictedAt: at(0), Deadline: at(60), RecordsNoDelay: true, Message: msgAB + "2026-02-06T10:01:00Z"},
 			wantDelays: []*int32{ptr.To[int32](60), ptr.To[int32](30)},
 		},
-		"waiting: a late Retry without a delay, and without a policy": {
+		"waiting: a late Retry without a delay, and without a policy, has to say so": {
 			workload:   waiting(0, 60).AdmissionChecks(retryAt("a", 0, 60), bare("b", 5)).Obj(),
 			policies:   policies{"a": unlimited},
 			now:        5,
-			want:       RetryPlan{Action: RetryWait, EvictedAt: at(0), Deadline: at(60), RecordsNoDelay: true, Message: msgAB + "2026-02-06T10:01:00Z"},
+			want:       RetryPlan{Action: RetryRecord, EvictedAt: at(0), Deadline: at(60), RecordsNoDelay: true, Message: msgAB + "2026-02-06T10:01:00Z"},
 			wantDelays: []*int32{ptr.To[int32](60), nil},
 		},
 		"waiting: a late Retry reaches the limit": {
