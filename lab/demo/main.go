@@ -184,7 +184,7 @@ func (d *demo) prepare() error {
 }
 
 func (d *demo) controlPlane() controlplane.Options {
-	o := controlplane.Options{BinDir: d.binDir, TreeDir: d.treeDir, Out: d.out, Gate: d.gate, RetryStrategy: d.gate, QPS: 300, Say: d.say}
+	o := controlplane.Options{BinDir: d.binDir, TreeDir: d.treeDir, Out: d.out, Gate: d.gate, RetryStrategy: d.gate, QPS: 300, Workers: 5, Say: d.say}
 	if d.verbose {
 		o.ManagerLog = os.Stderr
 	}

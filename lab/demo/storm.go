@@ -40,7 +40,7 @@ const (
 	licence    = "licence"
 	stormJobs  = 20
 	withoutFor = 8 * time.Second
-	withFor    = 13 * time.Second
+	withFor    = 15 * time.Second
 )
 
 var stormPolicy = kueue.AdmissionCheckRetryPolicy{

@@ -104,8 +104,8 @@ func (s *Storm) retries(job string) []time.Time {
 	return all
 }
 
-// wait is one delay of a job, from its eviction until it has quota again, or until
-// the end.
+// wait is one delay of a job, from when it is recorded until the job is requeued, or
+// until the end.
 type wait struct {
 	Span
 	delay    *int32
@@ -124,7 +124,11 @@ func (s *Storm) waits(job string, from time.Time) []wait {
 			waiting = true
 			all = append(all, wait{Span: Span{From: v.At, To: s.End, State: Waits}, delay: check.RequeueAfterSeconds, deadline: *at})
 		case waiting && at != nil: // a delay may be recorded later than the eviction
-			all[len(all)-1].delay, all[len(all)-1].deadline = check.RequeueAfterSeconds, *at
+			last := &all[len(all)-1]
+			if last.delay == nil && check.RequeueAfterSeconds != nil {
+				last.From = v.At
+			}
+			last.delay, last.deadline = check.RequeueAfterSeconds, *at
 		case waiting && at == nil:
 			waiting = false
 			all[len(all)-1].To, all[len(all)-1].over = v.At, true
@@ -180,7 +184,7 @@ func (s *Storm) noneEarly() (bool, string) {
 }
 
 func (s *Storm) noWriteMore() (bool, string) {
-	without, with := s.writesOfOne(s.Start, s.Policy), s.writesOfOne(s.Policy, s.End)
+	without, with := s.writesOfOne(s.Start, s.Policy), s.writesOfOne(s.settled(), s.End)
 	return with > 0 && with <= without, fmt.Sprintf("%d with, %d without", with, without)
 }
 

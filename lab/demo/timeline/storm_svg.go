@@ -118,7 +118,9 @@ func (d stormDrawing) lane(name string, y int) {
 
 func (d stormDrawing) policy(bottom int) {
 	s, x := d.storm, d.at(d.storm.Policy)
-	d.Line(x, 84, x, bottom, `class="policy"`)
+	// Not across the times.
+	d.Line(x, 84, x, stormTop-32, `class="policy"`)
+	d.Line(x, stormTop-12, x, bottom, `class="policy"`)
 	d.Text(x-8, 96, "no policy", `text-anchor="end"`)
 	d.Text(x+8, 96, "spec.retry: "+s.Says, `class="says"`)
 	d.Text(x-8, 118, perSecond(s.Before()), `class="big"`, `text-anchor="end"`)
