@@ -77,7 +77,7 @@ func exhaustedMessage(exhausted []kueue.AdmissionCheckState) string {
 		reached[i] = fmt.Sprintf("%s after %d retries", check.Name, ptr.Deref(check.RetryCount, 0))
 	}
 	slices.Sort(reached)
-	return fmt.Sprintf("Admission check(s) reached the limit of their retries and asked for another one: %s%s", strings.Join(reached, ", "), ownWords(exhausted))
+	return fmt.Sprintf("exceeding the limit of retries of admission check(s): %s%s", strings.Join(reached, ", "), ownWords(exhausted))
 }
 
 func checkNames(checks []kueue.AdmissionCheckState) string {

@@ -42,7 +42,7 @@ func TestPlanRetryWithPolicies(t *testing.T) {
 	const (
 		msgA         = "Admission check(s) a asked for a retry, waiting until "
 		msgAB        = "Admission check(s) a,b asked for a retry, waiting until "
-		msgExhausted = "Admission check(s) reached the limit of their retries and asked for another one: "
+		msgExhausted = "exceeding the limit of retries of admission check(s): "
 	)
 	unlimited := policyForTest{delay: 30, limit: math.MaxInt32}
 	bare := func(name string, transition float64) kueue.AdmissionCheckState {
