@@ -73,7 +73,7 @@ func run() int {
 
 // order of the scenarios: after Busy nothing waits any more, and Created makes the
 // jobs for Two.
-var order = []string{result.Herd, result.Spread, result.Waiting, result.Busy, result.Created, result.Two}
+var order = []string{result.Herd, result.Spread, result.Waiting, result.Bare, result.Policy, result.Busy, result.Created, result.Two}
 
 func parse(args []string) (o options, err error) {
 	var builds, scenarios, sizes string
@@ -84,7 +84,7 @@ func parse(args []string) (o options, err error) {
 	flags.StringVar(&o.out, "out", "build/bench", "`directory` for run.json, logs and profiles")
 	flags.StringVar(&o.commit, "commit", "unknown", "of this repository, for the report")
 	flags.StringVar(&builds, "builds", strings.Join([]string{result.GateOn, result.GateOff, result.Base, result.Later}, ","), "which to measure")
-	flags.StringVar(&scenarios, "scenarios", strings.Join(order, ","), "which to run after \"fresh\", in this order; spread and two-checks with the first number of workloads, waiting with the last")
+	flags.StringVar(&scenarios, "scenarios", strings.Join(order, ","), "which to run after \"fresh\", in this order; spread and two-checks with the first number of workloads, waiting, bare and policy with the last")
 	flags.StringVar(&sizes, "sizes", "100,1000", "how many workloads, one number after the other")
 	flags.IntVar(&o.rounds, "rounds", 2, "of the herd, with the gate on and the last number of workloads")
 	flags.BoolVar(&o.add, "add", false, "add to the run.json of the same commit, machine and settings")
@@ -170,7 +170,7 @@ func (o options) bench(ctx context.Context) error {
 // measure runs the scenarios with one build, on a control plane of its own.
 func (o options) measure(ctx context.Context, build string, say func(string, ...any), done func(result.Result) error) (err error) {
 	plane := controlplane.Options{
-		BinDir: o.binDir, TreeDir: o.treeDir, Out: filepath.Join(o.out, build), Gate: build == result.GateOn,
+		BinDir: o.binDir, TreeDir: o.treeDir, Out: filepath.Join(o.out, build), Gate: build == result.GateOn, RetryStrategy: build == result.GateOn,
 		QPS: o.settings.QPS, Workers: o.settings.Workers, LogLevel: 2, Audit: true, Profile: true, Say: say,
 	}
 	if build == result.Base || build == result.Later {

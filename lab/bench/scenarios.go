@@ -28,6 +28,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -42,6 +43,8 @@ const (
 
 	busyFor   = 2 * time.Minute
 	busyDelay = 10 * time.Second
+	// policyDelay is that of a check that asks for none.
+	policyDelay = 30 * time.Second
 	// wait is the delay of the others, from when the last eviction should be through.
 	wait = 6 * time.Second
 	// observe is how long waiting workloads are measured.
@@ -93,6 +96,8 @@ func (s *series) run(ctx context.Context, o options, first, last bool) error {
 			err = s.herd(ctx, rounds)
 		case scenario == result.Spread && first:
 			err = s.delayed(ctx, scenario, func(i int) time.Duration { return time.Minute * time.Duration(i) / time.Duration(s.n) })
+		case (scenario == result.Bare || scenario == result.Policy) && s.build == result.GateOn && last:
+			err = s.bareRetries(ctx, scenario)
 		case scenario == result.Waiting && s.build == result.GateOn && last:
 			err = s.waiting(ctx)
 		case scenario == result.Created && (first || s.build == result.GateOn):
@@ -331,6 +336,33 @@ func (s *series) waiting(ctx context.Context) error {
 		return err
 	}
 	return s.expect(ctx, "reserved again", s.limit(), reserved)
+}
+
+// bareRetries has the check say Retry for two minutes, each time it is asked, and
+// nothing else, as most controllers do. With a policy Kueue delays each of them.
+func (s *series) bareRetries(ctx context.Context, scenario string) error {
+	policy := "null"
+	if scenario == result.Policy {
+		policy = fmt.Sprintf(`{"strategy": "Static", "baseDelaySeconds": %d}`, policyDelay/time.Second)
+	}
+	ac := s.Object("AdmissionCheck", "", check+s.namespace)
+	if err := s.Patch(ctx, ac, client.RawPatch(types.MergePatchType, []byte(`{"spec": {"retry": `+policy+`}}`))); err != nil {
+		return err
+	}
+	err := s.measure(ctx, scenario, func(*result.Result) error {
+		end := time.Now().Add(busyFor)
+		s.play(s.namespace, func(_ *workload, _ string, now time.Time) *answer {
+			if now.After(end) {
+				return nil
+			}
+			return &answer{state: "Retry", from: now}
+		})
+		return sleepUntil(ctx, end)
+	})
+	if err != nil {
+		return err
+	}
+	return s.expect(ctx, "reserved again", s.limit()+policyDelay, reserved)
 }
 
 // busy has the check say Retry for two minutes, each time it is asked, which is

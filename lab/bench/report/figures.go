@@ -83,6 +83,11 @@ func figures(run *result.Run) []figure {
 	if perWorkload := memoryOfWaiting(run); !math.IsNaN(perWorkload) {
 		add("live heap for a waiting workload, above that for a pending one", "under 1,024 bytes", perWorkload < 1024, "%.0f bytes", perWorkload)
 	}
+	if bare, policy := each(pick(run, result.GateOn, result.Bare, 1000), workloadWrites), each(pick(run, result.GateOn, result.Policy, 1000), workloadWrites); len(bare) > 0 && len(policy) > 0 {
+		fewer := median(bare) / median(policy)
+		add("a check that says `Retry` and nothing else for two minutes, 1,000 workloads: writes without a policy against those with one of 30 s",
+			"20 times as many", fewer >= 20, "%s times (%s, %s)", number(fewer), number(median(bare)), number(median(policy)))
+	}
 	if off, on := throughput(run, false, seconds), throughput(run, true, seconds); len(off) > 0 && len(on) > 0 {
 		change := median(on) - median(off)
 		noise := max(slices.Max(off)-slices.Min(off), slices.Max(on)-slices.Min(on))

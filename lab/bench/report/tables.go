@@ -34,7 +34,7 @@ var builds = []struct{ Name, Label string }{
 	{result.Later, "v0.19.2"},
 }
 
-var scenarios = []string{result.Fresh, result.Created, result.Herd, result.Spread, result.Two, result.Waiting, result.Busy}
+var scenarios = []string{result.Fresh, result.Created, result.Herd, result.Spread, result.Two, result.Waiting, result.Bare, result.Policy, result.Busy}
 
 // row is one quantity. Of a ratio only the comparison says something to those who
 // have another machine.
@@ -117,10 +117,10 @@ func hasNoDelay(r result.Result) bool {
 	return r.Scenario == result.Busy && (r.Build == result.GateOff || r.Build == result.Base)
 }
 
-// ofOneDelay leaves out the busy check, which asks for one delay after the other.
+// ofOneDelay leaves out the checks that ask for one retry after the other.
 func ofOneDelay(of times) times {
 	return func(r result.Result) *result.Distribution {
-		if r.Scenario == result.Busy {
+		if r.Scenario == result.Busy || r.Scenario == result.Bare || r.Scenario == result.Policy {
 			return nil
 		}
 		return of(r)

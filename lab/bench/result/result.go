@@ -44,6 +44,8 @@ const (
 	Spread  = "spread"     // as herd, with deadlines a minute apart
 	Two     = "two-checks" // the slower of two checks asks for more while the first delay runs
 	Waiting = "waiting"    // nothing happens to workloads that wait
+	Bare    = "bare"       // a check says Retry for two minutes, and asks for no delay
+	Policy  = "policy"     // the same check, which has a policy with a delay of 30 s
 	Busy    = "busy"       // a check stays busy for two minutes, and asks for 10 s each time
 )
 
