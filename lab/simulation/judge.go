@@ -324,7 +324,7 @@ func (j *judge) spoke(write memapi.Write, old, wl *kueue.Workload) {
 		j.spoken[wl.Name][check.Name] = j.lastRevision
 		delete(j.asked[wl.Name], check.Name)
 		if check.State == kueue.CheckStateRetry {
-			j.asked[wl.Name][check.Name] = asked{delay: time.Duration(ptr.Deref(check.RequeueAfterSeconds, 0)) * time.Second, at: check.LastTransitionTime.Time}
+			j.asked[wl.Name][check.Name] = asked{delay: j.delayOf(check), at: check.LastTransitionTime.Time}
 			if !features.Enabled(features.ACRequeueAfter) {
 				j.excuse(wl)
 			}
@@ -431,6 +431,31 @@ func (j *judge) isRequired(wl *kueue.Workload, name kueue.AdmissionCheckReferenc
 	return true
 }
 
+// delayOf is what the check asks for, or what its policy has for it.
+func (j *judge) delayOf(check kueue.AdmissionCheckState) time.Duration {
+	if check.RequeueAfterSeconds == nil && j.world.config.Policy && check.Name == policyCheck {
+		return policyDelay * time.Second
+	}
+	return time.Duration(ptr.Deref(check.RequeueAfterSeconds, 0)) * time.Second
+}
+
+// limit: a check that was retried as often as it may be has the workload
+// deactivated with its next Retry, and not before.
+func (j *judge) limit(old, wl *kueue.Workload, told bool) {
+	check := workloadCheck(old, policyCheck)
+	reached := check != nil && check.State == kueue.CheckStateRetry && ptr.Deref(check.RetryCount, 0) >= policyLimit
+	target := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadDeactivationTarget)
+	gaveUp := target != nil && target.Reason == kueue.WorkloadAdmissionCheckRetryLimitExceeded && !conditionTrue(old, kueue.WorkloadDeactivationTarget)
+	switch {
+	case gaveUp && !reached:
+		j.fail("rule 17, limit", "%s is given up before its limit: %s", wl.Name, describe(old))
+	case gaveUp:
+		j.seenEvents["limits"]++
+	case reached && told && j.isRequired(old, policyCheck):
+		j.fail("rule 17, limit", "%s is to be retried beyond its limit: %s", wl.Name, describe(old))
+	}
+}
+
 // deadline is the time before which the rules forbid to bring the workload back.
 func (j *judge) deadline(wl *kueue.Workload) time.Time {
 	var until, evictedAt time.Time
@@ -447,7 +472,7 @@ func (j *judge) deadline(wl *kueue.Workload) time.Time {
 		}
 		said, found := j.asked[wl.Name][check.Name]
 		if !found {
-			said = asked{delay: time.Duration(ptr.Deref(check.RequeueAfterSeconds, 0)) * time.Second, at: check.LastTransitionTime.Time}
+			said = asked{delay: j.delayOf(check), at: check.LastTransitionTime.Time}
 		}
 		if said.delay > 0 {
 			until = later(until, later(said.at, evictedAt).Add(said.delay))
@@ -502,6 +527,10 @@ func (j *judge) statusWrite(process string, old, wl *kueue.Workload) {
 				j.fail("rule 3", "%s is evicted with requeueAt %s instead of %s: %s", wl.Name, j.at(requeueAt(wl)), j.at(until), describe(wl))
 			}
 		}
+	}
+	if j.world.config.Policy {
+		_, byCheck := workload.IsEvictedByAdmissionCheck(wl)
+		j.limit(old, wl, evictedNow && byCheck || takenOut(old, wl))
 	}
 	j.requeueCount(old, wl, evictedNow, deactivated)
 	j.generations(old, wl)
@@ -630,7 +659,7 @@ func takenOut(old, wl *kueue.Workload) bool {
 // dated: delays count from the eviction, which must not lie before it happened.
 func (j *judge) dated(wl *kueue.Workload, at time.Time) {
 	asked := slices.ContainsFunc(wl.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
-		return check.State == kueue.CheckStateRetry && ptr.Deref(check.RequeueAfterSeconds, 0) > 0 && j.isRequired(wl, check.Name)
+		return check.State == kueue.CheckStateRetry && j.delayOf(check) > 0 && j.isRequired(wl, check.Name)
 	})
 	if ahead := at.Sub(j.decided); ahead > time.Second || asked && ahead < 0 {
 		j.fail("rule 1", "the eviction of %s, of %s, is dated %s", wl.Name, j.decided.UTC().Format("4:05.000"), at.UTC().Format("4:05"))

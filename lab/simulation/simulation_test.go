@@ -417,6 +417,28 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
+// TestPolicy gives a check a policy: its bare Retry waits as any other, and it is
+// given up at its limit.
+func TestPolicy(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	for _, way := range []string{"apply", "merge patch"} {
+		t.Run(way, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, way == "merge patch")
+			total := &tally{}
+			rapid.Check(t, check(t, rapid.Map(generator(with(OpBusy, 8)), withPolicy), total))
+			t.Log(total)
+			if total.schedules >= 40 && total.events["limits"] == 0 {
+				t.Error("No workload came to its limit")
+			}
+		})
+	}
+}
+
+func withPolicy(s Schedule) Schedule {
+	s.Config.Policy = true
+	return s
+}
+
 // TestGateSwitched switches the gate while workloads wait.
 func TestGateSwitched(t *testing.T) {
 	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
@@ -615,9 +637,15 @@ func TestMutants(t *testing.T) {
 			t.Setenv(mutants.Variable, m.Name)
 			features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, m.MergePatch)
 			for seed := range limit {
-				result := Run(t, example(seed))
+				schedule := example(seed)
+				if m.Policy {
+					schedule = withPolicy(generator(with(OpBusy, 8)).Example(seed))
+				}
+				result := Run(t, schedule)
 				if violation := (*Violation)(nil); errors.As(result.Err, &violation) {
-					needed = max(needed, seed+1)
+					if !m.Policy { // TestPolicy has their schedules
+						needed = max(needed, seed+1)
+					}
 					t.Logf("found after %d schedules: %v", seed+1, violation)
 					return
 				}

@@ -72,6 +72,8 @@ type Config struct {
 	Retention bool
 	// Strict: the ClusterQueue is StrictFIFO.
 	Strict bool
+	// Policy: policyCheck has a policy.
+	Policy bool
 }
 
 const (
@@ -98,6 +100,12 @@ const (
 var checkNames = []kueue.AdmissionCheckReference{"a", "b"}
 
 const provisioningCheck kueue.AdmissionCheckReference = "p"
+
+const (
+	policyCheck kueue.AdmissionCheckReference = "b"
+	policyDelay                               = 7 // seconds
+	policyLimit                               = 1
+)
 
 // World is the API, the managers that run on it, and what is outside of them.
 type World struct {
@@ -144,6 +152,9 @@ func newWorld(config Config) (*World, error) {
 			return nil, err
 		}
 	}
+	if err := setFeature(features.ACRetryStrategy, config.Policy); err != nil {
+		return nil, err
+	}
 	w.api = memapi.NewServer(scheme, resources, memapi.Options{OnWrite: w.judge.onWrite, OnList: w.judge.listed})
 	var err error
 	if w.admin, err = w.client("admin"); err != nil {
@@ -185,7 +196,11 @@ func (w *World) populate() error {
 		&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Name: localQueue, Namespace: namespace}, Spec: kueue.LocalQueueSpec{ClusterQueue: clusterQueue}},
 	}
 	for _, name := range checkNames {
-		objects = append(objects, &kueue.AdmissionCheck{ObjectMeta: metav1.ObjectMeta{Name: string(name)}, Spec: kueue.AdmissionCheckSpec{ControllerName: "example.com/check"}})
+		ac := &kueue.AdmissionCheck{ObjectMeta: metav1.ObjectMeta{Name: string(name)}, Spec: kueue.AdmissionCheckSpec{ControllerName: "example.com/check"}}
+		if w.config.Policy && name == policyCheck {
+			ac.Spec.Retry = &kueue.AdmissionCheckRetryPolicy{Strategy: kueue.AdmissionCheckRetryStatic, BaseDelaySeconds: policyDelay, LimitCount: ptr.To[int32](policyLimit)}
+		}
+		objects = append(objects, ac)
 	}
 	if w.config.Provisioning {
 		objects = append(objects, &kueue.ProvisioningRequestConfig{

@@ -35,11 +35,14 @@ type Mutant struct {
 	Name, File, Old, New string
 	// MergePatch: it is one of the other way of writing.
 	MergePatch bool
+	// Policy: a check has a policy.
+	Policy bool
 }
 
 const (
 	deadline   = "pkg/workload/delayed_retry_deadline.go"
 	plan       = "pkg/workload/delayed_retry_plan.go"
+	policy     = "pkg/workload/delayed_retry_policy.go"
 	write      = "pkg/workload/delayed_retry_write.go"
 	times      = "pkg/workload/times/times.go"
 	reconciler = "pkg/controller/core/workload_delayed_retry.go"
@@ -60,6 +63,27 @@ var All = append([]Mutant{
 		Name: "lost-late-retry", File: plan,
 		Old: "state := StateOf(wl)\n",
 		New: "state := StateOf(wl)\nif mutant(\"lost-late-retry\") && state == RetryStateQueued {\nreturn RetryPlan{}\n}\n",
+	},
+	{
+		Name: "limit-off-by-one", File: policy, Policy: true,
+		Old: "count < *p.spec.LimitCount",
+		New: "(count < *p.spec.LimitCount || mutant(\"limit-off-by-one\") && count == *p.spec.LimitCount)",
+	},
+	{
+		// A controller that asks for 0 wants its workload back at once.
+		Name: "zero-taken-for-none", File: plan, Policy: true,
+		Old: "asks := check.RequeueAfterSeconds != nil",
+		New: "asks := check.RequeueAfterSeconds != nil && !(mutant(\"zero-taken-for-none\") && *check.RequeueAfterSeconds == 0)",
+	},
+	{
+		Name: "policy-over-a-delay-of-its-own", File: plan, Policy: true,
+		Old: "asks := check.RequeueAfterSeconds",
+		New: "asks := !mutant(\"policy-over-a-delay-of-its-own\") && check.RequeueAfterSeconds",
+	},
+	{
+		Name: "policy-not-recorded", File: write, Policy: true,
+		Old: "stored.RequeueAfterSeconds = check.RequeueAfterSeconds",
+		New: "if !mutant(\"policy-not-recorded\") {\nstored.RequeueAfterSeconds = check.RequeueAfterSeconds\n}",
 	},
 	{
 		Name: "double-count", File: write,
