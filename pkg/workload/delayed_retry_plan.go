@@ -204,7 +204,9 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 	}
 	until := plan.setDeadline(backoffUntil(wl))
 	plan.RecordsNoDelay = rctx.Policies != nil && plan.Deadline.After(plan.EvictedAt)
-	settled = settled || (plan.RecordsNoDelay && slices.ContainsFunc(plan.Checks, asksBarely))
+	settled = settled || (plan.RecordsNoDelay && slices.ContainsFunc(plan.Checks, func(check kueue.AdmissionCheckState) bool {
+		return check.RequeueAfterSeconds == nil && plan.isLate(check)
+	}))
 	plan.Action = retryActions[state][plan.demandOf(wl, state, retryFacts{
 		rejected: rejected, exhausted: len(exhausted) > 0, settled: settled, ahead: rctx.Now.Before(until),
 	})]
@@ -221,11 +223,16 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 }
 
 // settle gives the checks that ask for no delay that of their policy, and returns
-// true if there was one that has none recorded. It also returns the checks that may
-// not be retried any more. That is looked at when a Retry comes: one that the
-// recorded deadline covers was looked at before, and its policy may be another now.
+// true if one of them came after the eviction, and has none recorded. One that was
+// there before has lost it since: its controller writes without knowing the field, and
+// would lose it again.
+//
+// It also returns the checks that may not be retried any more. That is looked at when
+// a Retry comes: with those that were there before an eviction by checks it was, and
+// their policies may be others now.
 func (p *RetryPlan) settle(wl *kueue.Workload, state RetryState, policies map[kueue.AdmissionCheckReference]RetryPolicy) (exhausted []kueue.AdmissionCheckState, settled bool) {
-	recorded := state != RetryStateReserved && state != RetryStateQueued && isRecordedForChecks(wl)
+	_, evictedByCheck := IsEvictedByAdmissionCheck(wl)
+	recorded := state != RetryStateReserved && state != RetryStateQueued && evictedByCheck && isRecordedForChecks(wl)
 	for i := range p.Checks {
 		check := &p.Checks[i]
 		policy, found := policies[check.Name]
@@ -234,20 +241,22 @@ func (p *RetryPlan) settle(wl *kueue.Workload, state RetryState, policies map[ku
 		}
 		asks := check.RequeueAfterSeconds != nil
 		count := ptr.Deref(check.RetryCount, 0)
-		if covered := recorded && asks && !checkDeadline(*check, p.EvictedAt).After(requeueAt(wl)); !covered && !policy.Allows(count) {
+		covered := recorded && asks && !p.isLate(*check) && !checkDeadline(*check, p.EvictedAt).After(requeueAt(wl))
+		if !covered && !policy.Allows(count) {
 			exhausted = append(exhausted, *check)
 		}
 		if !asks {
 			check.RequeueAfterSeconds = ptr.To(policy.DelaySeconds(count))
-			settled = true
+			settled = settled || p.isLate(*check)
 		}
 	}
 	return exhausted, settled
 }
 
-// asksBarely returns true for a check that asks for no delay, not even for one of 0.
-func asksBarely(check kueue.AdmissionCheckState) bool {
-	return check.RequeueAfterSeconds == nil
+// isLate returns true for a check that has spoken after the eviction, for sure: an
+// eviction is recorded in a whole second, as the checks' transitions are.
+func (p *RetryPlan) isLate(check kueue.AdmissionCheckState) bool {
+	return check.LastTransitionTime.After(p.EvictedAt)
 }
 
 // setDeadline fills in the deadline and the message, and returns the time until

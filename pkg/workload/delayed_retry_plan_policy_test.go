@@ -162,6 +162,28 @@ func TestPlanRetryWithPolicies(t *testing.T) {
 			want:       RetryPlan{Action: RetryRecord, EvictedAt: at(0), Deadline: at(60), RecordsNoDelay: true, Message: msgAB + "2026-02-06T10:01:00Z"},
 			wantDelays: []*int32{ptr.To[int32](60), nil},
 		},
+		"waiting: a controller that drops the delay with each write is not written to": {
+			workload:   waiting(0, 30).AdmissionChecks(bare("a", 0), retryAt("b", 0, 10)).Obj(),
+			policies:   policies{"a": unlimited},
+			now:        5,
+			want:       RetryPlan{Action: RetryWait, EvictedAt: at(0), Deadline: at(30), RecordsNoDelay: true, Message: msgAB + "2026-02-06T10:00:30Z"},
+			wantDelays: []*int32{ptr.To[int32](30), ptr.To[int32](10)},
+		},
+		"waiting: a late Retry with a shorter delay of its own reaches the limit": {
+			workload:   waiting(0, 60).AdmissionChecks(retryAt("a", 0, 60), retryAt("b", 5, 10)).Obj(),
+			policies:   policies{"b": policyForTest{}},
+			now:        5,
+			want:       RetryPlan{Action: RetryGiveUp, Message: msgExhausted + "b after 0 retries"},
+			wantDelays: []*int32{ptr.To[int32](10)},
+		},
+		"waiting after a preemption: a Retry that came with it reaches the limit": {
+			workload: releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByPreemption, "", 0).RequeueState(nil, ptr.To(metav1.NewTime(at(60)))),
+				metav1.ConditionFalse, kueue.WorkloadEvictedByAdmissionCheck, 1).AdmissionChecks(retryAt("a", 0, 60)).Obj(),
+			policies:   policies{"a": policyForTest{}},
+			now:        5,
+			want:       RetryPlan{Action: RetryGiveUp, Message: msgExhausted + "a after 0 retries"},
+			wantDelays: []*int32{ptr.To[int32](60)},
+		},
 		"waiting: a late Retry reaches the limit": {
 			workload:   waiting(0, 60).AdmissionChecks(retryAt("a", 0, 60), withRetryCount(bare("b", 5), 3)).Obj(),
 			policies:   policies{"b": policyForTest{delay: 30, limit: 3}},

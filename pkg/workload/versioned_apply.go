@@ -26,10 +26,12 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/constants"
+	"sigs.k8s.io/kueue/pkg/util/admissioncheck"
 )
 
 // catchUp is how long a loose write waits for the cache to show the version that it has
@@ -71,13 +73,14 @@ func applyToVersion(ctx context.Context, c client.Client, seen *kueue.Workload, 
 	return err
 }
 
-// isMerged returns true if the status is written as a merge patch, which owns what it
-// changes alone. An apply of Kueue's owns the states of all checks: a controller that
-// has asked for a retry, and applies without force, could not answer any more. It
-// leaves out the delays, which would outlive their removal by the controller.
-func isMerged(updated *kueue.Workload) bool {
+// setsDelay returns true if a write, of updated, sets the delay of a check. An apply of
+// Kueue's leaves the delays out: they would outlive their removal by the check's
+// controller. It owns the states of all checks, too: a controller that applies without
+// force could not answer any more. A merge patch owns what it changes alone.
+func setsDelay(seen, updated *kueue.Workload) bool {
 	return slices.ContainsFunc(updated.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
-		return check.State == kueue.CheckStateRetry
+		before := admissioncheck.FindAdmissionCheck(seen.Status.AdmissionChecks, check.Name)
+		return before != nil && check.RequeueAfterSeconds != nil && !ptr.Equal(before.RequeueAfterSeconds, check.RequeueAfterSeconds)
 	})
 }
 

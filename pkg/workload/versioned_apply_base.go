@@ -35,7 +35,7 @@ func applyUpdate(ctx context.Context, c client.Client, w *kueue.Workload, clk cl
 		return err
 	}
 	seen.ResourceVersion = updated.ResourceVersion
-	if isMerged(updated) {
+	if setsDelay(seen, updated) {
 		patched := updated.DeepCopy()
 		err := mergeToVersion(ctx, c, seen, patched)
 		if err == nil && w == updated {

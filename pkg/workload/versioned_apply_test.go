@@ -354,9 +354,9 @@ func TestLooseApplyToDeletedWorkload(t *testing.T) {
 	}
 }
 
-// What Kueue applies it owns, together with the check's controller. While a check is
-// in Retry it writes in another way, which owns nothing else of the check.
-func TestWriteOfRetry(t *testing.T) {
+// What Kueue applies it owns, together with the check's controller. A delay that it
+// gives a check is written in another way, which owns nothing else of the check.
+func TestWriteOfDelays(t *testing.T) {
 	waiting := &kueue.RequeueState{RequeueAt: ptr.To(metav1.NewTime(at(30)))}
 	cases := map[string]struct {
 		before, after             []kueue.AdmissionCheckState
@@ -373,14 +373,16 @@ func TestWriteOfRetry(t *testing.T) {
 			before:       []kueue.AdmissionCheckState{retryAt("a", 0, 30)},
 			after:        []kueue.AdmissionCheckState{retryAt("a", 0, 30)},
 			requeueState: waiting,
-			wantMerge:    true,
 		},
 		"the deadline was recorded": {
 			before:       []kueue.AdmissionCheckState{retryAt("a", 0, 30)},
 			after:        []kueue.AdmissionCheckState{retryAt("a", 0, 30)},
 			stateBefore:  waiting,
 			requeueState: waiting,
-			wantMerge:    true,
+		},
+		"a delay goes": {
+			before: []kueue.AdmissionCheckState{retryAt("a", 0, 30)},
+			after:  []kueue.AdmissionCheckState{checkAt("a", kueue.CheckStatePending, 0)},
 		},
 		"another backoff is recorded": {
 			before:       []kueue.AdmissionCheckState{checkAt("a", kueue.CheckStateReady, 0)},

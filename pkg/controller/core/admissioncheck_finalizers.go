@@ -18,24 +18,23 @@ package core
 
 import (
 	"context"
-	"encoding/json"
 
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 )
 
-// patchFinalizers writes the finalizers of ac, to the version that was seen, and
-// nothing else: an update would write quantities in spec.retry in another form, "0.1"
-// as "100m", which tools that compare take for a change.
-func (r *AdmissionCheckReconciler) patchFinalizers(ctx context.Context, ac *kueue.AdmissionCheck) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"finalizers":      ac.Finalizers,
-		"resourceVersion": ac.ResourceVersion,
-	}})
-	if err != nil {
+// updateFinalizers writes the finalizers of ac, to the version that was seen, and the
+// rest as it is stored: Go's type would write quantities in spec.retry in another form,
+// "0.1" as "100m", which tools that compare take for a change.
+func (r *AdmissionCheckReconciler) updateFinalizers(ctx context.Context, ac *kueue.AdmissionCheck) error {
+	stored := &unstructured.Unstructured{}
+	stored.SetGroupVersionKind(kueue.GroupVersion.WithKind("AdmissionCheck"))
+	if err := r.client.Get(ctx, client.ObjectKeyFromObject(ac), stored); err != nil {
 		return err
 	}
-	return r.client.Patch(ctx, ac, client.RawPatch(types.MergePatchType, patch))
+	stored.SetResourceVersion(ac.ResourceVersion)
+	stored.SetFinalizers(ac.Finalizers)
+	return r.client.Update(ctx, stored)
 }

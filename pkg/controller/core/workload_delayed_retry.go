@@ -101,7 +101,7 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 		}
 	case workload.RetryHold, workload.RetryRecord:
 		log.V(3).Info("Workload has to wait for the retry of its admission checks")
-		if err = r.mergeStatus(ctx, wl, func() { plan.Record(wl) }); err == nil {
+		if err = r.applyStatus(ctx, wl, plan.Record); err == nil {
 			r.reportDelays(wl, delays)
 			r.reportEvent(wl, corev1.EventTypeNormal, "RequeueDelayed", plan.Message)
 		}

@@ -52,7 +52,7 @@ func patchVersion(ctx context.Context, c client.Client, wl *kueue.Workload, clk 
 	if changed, err := update(updated); err != nil || !changed {
 		return err
 	}
-	if isMerged(updated) {
+	if setsDelay(seen, updated) {
 		err := mergeToVersion(ctx, c, seen, updated)
 		if err == nil {
 			updated.DeepCopyInto(wl)

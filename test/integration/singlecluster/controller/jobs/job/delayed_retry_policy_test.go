@@ -102,16 +102,20 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, by a policy", delaye
 		gomega.Expect(t.applyWithoutForce(t.checkA, kueue.CheckStateRetry, nil)).To(gomega.Succeed())
 		gomega.Expect(apierrors.IsConflict(t.applyWithoutForce(t.checkA, kueue.CheckStateRetry, ptr.To[int32](300)))).To(gomega.BeTrue())
 
-		ginkgo.By("asking for a delay with force")
+		ginkgo.By("withdrawing it")
+		gomega.Expect(t.applyWithoutForce(t.checkA, kueue.CheckStatePending, nil)).To(gomega.Succeed())
+		t.wl.until("reserved again", util.Timeout, workload.HasQuotaReservation)
+
+		ginkgo.By("asking for a delay with force, after a bare Retry")
+		t.setCheck(applyCheck, t.checkA, kueue.CheckStateRetry, nil)
+		t.expectDelay(t.checkA, 600)
 		t.retry(t.checkA, 1200)
 		t.wl.until("waiting for longer", util.Timeout, waitsFor(900*time.Second))
 
 		ginkgo.By("giving it up again: what is left is the policy's")
-		gomega.Expect(t.applyWithoutForce(t.checkA, kueue.CheckStateRetry, nil)).NotTo(gomega.HaveOccurred())
-		t.expectDelay(t.checkA, 600)
-
-		ginkgo.By("withdrawing it without force")
-		gomega.Expect(t.applyWithoutForce(t.checkA, kueue.CheckStateReady, nil)).To(gomega.Succeed())
+		t.setCheck(applyCheck, t.checkA, kueue.CheckStateRetry, nil)
+		t.wl.until("waiting for less", util.Timeout, func(wl *kueue.Workload) bool { return waitsFor(time.Second)(wl) && !waitsFor(900*time.Second)(wl) })
+		t.setCheck(applyCheck, t.checkA, kueue.CheckStateReady, nil)
 		reserved := t.wl.until("reserved again", util.Timeout, workload.HasQuotaReservation)
 		for _, check := range t.wl.versions[reserved].Status.AdmissionChecks {
 			gomega.Expect(check.RequeueAfterSeconds).To(gomega.BeNil())
