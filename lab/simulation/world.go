@@ -101,10 +101,11 @@ var checkNames = []kueue.AdmissionCheckReference{"a", "b"}
 
 const provisioningCheck kueue.AdmissionCheckReference = "p"
 
+const policyCheck kueue.AdmissionCheckReference = "b"
+
 const (
-	policyCheck kueue.AdmissionCheckReference = "b"
-	policyDelay                               = 7 // seconds
-	policyLimit                               = 1
+	policyDelay = 7 // seconds
+	policyLimit = 1
 )
 
 // World is the API, the managers that run on it, and what is outside of them.
