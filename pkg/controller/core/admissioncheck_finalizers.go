@@ -21,20 +21,25 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 )
 
-// updateFinalizers writes the finalizers of ac, to the version that was seen, and the
-// rest as it is stored: Go's type would write quantities in spec.retry in another form,
-// "0.1" as "100m", which tools that compare take for a change.
+// updateFinalizers writes whether ac has Kueue's finalizer, and the rest as it is
+// stored: Go's type would write quantities in spec.retry in another form, "0.1" as
+// "100m", which tools that compare take for a change.
 func (r *AdmissionCheckReconciler) updateFinalizers(ctx context.Context, ac *kueue.AdmissionCheck) error {
 	stored := &unstructured.Unstructured{}
 	stored.SetGroupVersionKind(kueue.GroupVersion.WithKind("AdmissionCheck"))
 	if err := r.client.Get(ctx, client.ObjectKeyFromObject(ac), stored); err != nil {
 		return err
 	}
-	stored.SetResourceVersion(ac.ResourceVersion)
-	stored.SetFinalizers(ac.Finalizers)
+	stored.SetUID(ac.UID) // another one of the same name is a conflict
+	if controllerutil.ContainsFinalizer(ac, kueue.ResourceInUseFinalizerName) {
+		controllerutil.AddFinalizer(stored, kueue.ResourceInUseFinalizerName)
+	} else {
+		controllerutil.RemoveFinalizer(stored, kueue.ResourceInUseFinalizerName)
+	}
 	return r.client.Update(ctx, stored)
 }
