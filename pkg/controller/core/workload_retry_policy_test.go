@@ -49,7 +49,8 @@ func (f *retryFixture) bareRetry(name kueue.AdmissionCheckReference) {
 func (f *retryFixture) reserve() {
 	f.Helper()
 	f.change(func(wl *kueue.Workload) {
-		workload.SetQuotaReservation(wl, utiltestingapi.MakeAdmission("cq").Obj(), f.clock)
+		admission := retryWorkload(f.start).SimpleReserveQuota("cq", "flavor", f.start).Obj().Status.Admission
+		workload.SetQuotaReservation(wl, admission, f.clock)
 	})
 }
 
