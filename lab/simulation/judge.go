@@ -522,8 +522,11 @@ func (j *judge) statusWrite(process string, old, wl *kueue.Workload) {
 			j.fail("rule 3", "the quota of %s, whose job may run, is released before the job is stopped: %s", wl.Name, describe(wl))
 		}
 		if cond.Reason == kueue.WorkloadEvictedByAdmissionCheck {
-			j.dated(wl, cond.LastTransitionTime.Time)
-			if until := j.deadline(wl); until.After(cond.LastTransitionTime.Time) && !until.Equal(requeueAt(wl)) {
+			// The checks that were required are those of the flavors that it had.
+			evicted := wl.DeepCopy()
+			evicted.Status.Admission = old.Status.Admission
+			j.dated(evicted, cond.LastTransitionTime.Time)
+			if until := j.deadline(evicted); until.After(cond.LastTransitionTime.Time) && !until.Equal(requeueAt(wl)) {
 				j.fail("rule 3", "%s is evicted with requeueAt %s instead of %s: %s", wl.Name, j.at(requeueAt(wl)), j.at(until), describe(wl))
 			}
 		}

@@ -206,9 +206,10 @@ func resetChecksForEviction(wl *kueue.Workload, now time.Time, reset func(*kueue
 		}
 	}
 	if retry := checksInRetry(wl); len(retry) > 0 && !evictedByCheck {
+		// A check may get a delay after the eviction, by its controller or a policy.
 		evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
 		if evicted.LastTransitionTime.Time.Equal(now) {
-			evicted.LastTransitionTime = metav1.NewTime(evictionTime(retry, now))
+			evicted.LastTransitionTime = metav1.NewTime(times.RoundedUp(now))
 		}
 		plan := RetryPlan{Action: RetryRecord, Checks: retry, EvictedAt: evicted.LastTransitionTime.Time}
 		plan.setDeadline(backoffUntil(wl))

@@ -379,10 +379,10 @@ func TestEvictionRecordsTheDeadline(t *testing.T) {
 			wantRequeueState: &kueue.RequeueState{RequeueAt: ptr.To(metav1.NewTime(at(66)))},
 			wantMessage:      "Evicted with reason Preempted. Admission check(s) a asked for a retry, waiting until 2026-02-06T10:01:06Z",
 		},
-		"no delay": {
+		"no delay yet, and no fraction of a second cuts one that comes": {
 			workload:         reserved().AdmissionChecks(checkAt("a", kueue.CheckStateRetry, 0)),
 			reason:           kueue.WorkloadEvictedByPreemption,
-			wantRequeueState: &kueue.RequeueState{RequeueAt: ptr.To(metav1.NewTime(at(5)))},
+			wantRequeueState: &kueue.RequeueState{RequeueAt: ptr.To(metav1.NewTime(at(6)))},
 			wantMessage:      "Evicted with reason Preempted. Admission check(s) a asked for a retry",
 		},
 		"a longer backoff of WaitForPodsReady": {
