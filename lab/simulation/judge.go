@@ -254,7 +254,8 @@ func (j *judge) onWrite(write memapi.Write) {
 		}
 		return
 	}
-	if workload.IsActive(old) && !workload.IsActive(wl) {
+	// An activation that was taken back before Kueue acted on it has left no trace.
+	if workload.IsActive(old) && !workload.IsActive(wl) && !(workload.IsEvictedByDeactivation(old) && !conditionTrue(old, kueue.WorkloadRequeued)) {
 		j.deactivated[wl.Name] = time.Now()
 	}
 	if !workload.HasRetryChecks(wl) {
