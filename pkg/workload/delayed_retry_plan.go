@@ -150,8 +150,8 @@ type RetryPlan struct {
 	// removed, before the action, which writes nothing.
 	Untidy bool
 	// RecordsNoDelay is true if checks that ask for no delay, and have none by a
-	// policy, are to say so while the workload waits: a policy that comes later is
-	// not for them.
+	// policy, are to say so while the workload waits or its job stops: a policy that
+	// comes later is not for them.
 	RecordsNoDelay bool
 }
 
@@ -203,7 +203,9 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 		plan.EvictedAt = evictionTime(plan.Checks, rctx.Now)
 	}
 	until := plan.setDeadline(backoffUntil(wl))
-	plan.RecordsNoDelay = rctx.Policies != nil && plan.Deadline.After(plan.EvictedAt)
+	releasesAtOnce := state == RetryStateReserved && !IsAdmitted(wl) && !rctx.ReplacesSlice
+	takesTime := plan.Deadline.After(plan.EvictedAt) || (HasQuotaReservation(wl) && !releasesAtOnce)
+	plan.RecordsNoDelay = rctx.Policies != nil && takesTime
 	settled = settled || (plan.RecordsNoDelay && slices.ContainsFunc(plan.Checks, func(check kueue.AdmissionCheckState) bool {
 		return check.RequeueAfterSeconds == nil && plan.isLate(check)
 	}))
@@ -211,7 +213,7 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 		rejected: rejected, exhausted: len(exhausted) > 0, settled: settled, ahead: rctx.Now.Before(until),
 	})]
 	plan.Untidy = (plan.Action == RetryNone || plan.Action == RetryWait) && isUntidy(wl)
-	plan.ReleasesQuota = plan.Action == RetryEvict && !IsAdmitted(wl) && !rctx.ReplacesSlice
+	plan.ReleasesQuota = plan.Action == RetryEvict && releasesAtOnce
 	switch plan.Action {
 	case RetryNone, RetryReject, RetryReactivate:
 		return RetryPlan{Action: plan.Action, Untidy: plan.Untidy}
@@ -228,8 +230,8 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 // would lose it again.
 //
 // It also returns the checks that may not be retried any more. That is looked at when
-// a Retry comes: with those that were there before an eviction by checks it was, and
-// their policies may be others now.
+// a Retry comes: with those that were there before an eviction by checks, or whose
+// deadline is the recorded one, it was, and their policies may be others now.
 func (p *RetryPlan) settle(wl *kueue.Workload, state RetryState, policies map[kueue.AdmissionCheckReference]RetryPolicy) (exhausted []kueue.AdmissionCheckState, settled bool) {
 	_, evictedByCheck := IsEvictedByAdmissionCheck(wl)
 	recorded := state != RetryStateReserved && state != RetryStateQueued && evictedByCheck && isRecordedForChecks(wl)
@@ -241,7 +243,8 @@ func (p *RetryPlan) settle(wl *kueue.Workload, state RetryState, policies map[ku
 		}
 		asks := check.RequeueAfterSeconds != nil
 		count := ptr.Deref(check.RetryCount, 0)
-		covered := recorded && asks && !p.isLate(*check) && !checkDeadline(*check, p.EvictedAt).After(requeueAt(wl))
+		deadline := checkDeadline(*check, p.EvictedAt)
+		covered := recorded && asks && (deadline.Equal(requeueAt(wl)) || (!p.isLate(*check) && deadline.Before(requeueAt(wl))))
 		if !covered && !policy.Allows(count) {
 			exhausted = append(exhausted, *check)
 		}

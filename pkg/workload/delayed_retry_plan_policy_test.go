@@ -94,6 +94,12 @@ func TestPlanRetryWithPolicies(t *testing.T) {
 			want:       RetryPlan{Action: RetryEvict, ReleasesQuota: true, EvictedAt: at(0), Deadline: at(0), Message: "Admission check(s) a asked for a retry"},
 			wantDelays: []*int32{nil},
 		},
+		"admitted: a check without a policy says that it waits for nothing while the job stops": {
+			workload:   reserved().Condition(conditionAt(kueue.WorkloadAdmitted, metav1.ConditionTrue, "Admitted", "", -10)).AdmissionChecks(bare("a", 0)).Obj(),
+			policies:   policies{},
+			want:       RetryPlan{Action: RetryEvict, EvictedAt: at(0), Deadline: at(0), RecordsNoDelay: true, Message: "Admission check(s) a asked for a retry"},
+			wantDelays: []*int32{nil},
+		},
 		"quota reserved: a check that is not required gets nothing": {
 			workload:    reserved().AdmissionChecks(bare("a", 0)).Obj(),
 			policies:    policies{"a": policyForTest{}},
@@ -204,6 +210,13 @@ func TestPlanRetryWithPolicies(t *testing.T) {
 			now:        5,
 			want:       RetryPlan{Action: RetryWait, EvictedAt: at(0), Deadline: at(60), RecordsNoDelay: true, Message: msgAB + "2026-02-06T10:01:00Z"},
 			wantDelays: []*int32{ptr.To[int32](60), ptr.To[int32](0)},
+		},
+		"waiting: the limit was looked at when a late Retry moved the deadline": {
+			workload:   waiting(0, 65).AdmissionChecks(retryAt("a", 0, 60), withRetryCount(retryAt("b", 5, 60), 3)).Obj(),
+			policies:   policies{"b": policyForTest{delay: 300, limit: 1}},
+			now:        6,
+			want:       RetryPlan{Action: RetryWait, EvictedAt: at(0), Deadline: at(65), RecordsNoDelay: true, Message: msgAB + "2026-02-06T10:01:05Z"},
+			wantDelays: []*int32{ptr.To[int32](60), ptr.To[int32](60)},
 		},
 		"waiting: the deadline is over, whatever the limit is now": {
 			workload:   waiting(0, 60).AdmissionChecks(retryAt("a", 0, 60)).Obj(),
