@@ -19,9 +19,12 @@ package simulation
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"regexp"
 	"slices"
@@ -325,7 +328,7 @@ func (j *judge) spoke(write memapi.Write, old, wl *kueue.Workload) {
 		j.spoken[wl.Name][check.Name] = j.lastRevision
 		delete(j.asked[wl.Name], check.Name)
 		if check.State == kueue.CheckStateRetry {
-			j.asked[wl.Name][check.Name] = asked{delay: j.delayOf(check), at: check.LastTransitionTime.Time}
+			j.asked[wl.Name][check.Name] = asked{delay: j.delayOf(wl, check), at: check.LastTransitionTime.Time}
 			if !features.Enabled(features.ACRequeueAfter) {
 				j.excuse(wl)
 			}
@@ -433,11 +436,18 @@ func (j *judge) isRequired(wl *kueue.Workload, name kueue.AdmissionCheckReferenc
 }
 
 // delayOf is what the check asks for, or what its policy has for it.
-func (j *judge) delayOf(check kueue.AdmissionCheckState) time.Duration {
+func (j *judge) delayOf(wl *kueue.Workload, check kueue.AdmissionCheckState) time.Duration {
 	if check.RequeueAfterSeconds == nil && j.world.config.Policy && check.Name == policyCheck {
-		return policyDelay * time.Second
+		return policyDelay(wl, ptr.Deref(check.RetryCount, 0))
 	}
 	return time.Duration(ptr.Deref(check.RequeueAfterSeconds, 0)) * time.Second
+}
+
+// policyDelay computes the delay of retryPolicy, with other means than Kueue does.
+func policyDelay(wl *kueue.Workload, count int32) time.Duration {
+	sum := sha256.Sum256([]byte(string(wl.UID) + "/" + string(policyCheck) + "/" + strconv.Itoa(int(count))))
+	fraction := float64(binary.BigEndian.Uint64(sum[:8])>>11) / (1 << 53)
+	return time.Duration(math.Ceil(policyBase*math.Exp2(float64(count))*(1+fraction))) * time.Second
 }
 
 // limit: a check that was retried as often as it may be has the workload
@@ -473,7 +483,7 @@ func (j *judge) deadline(wl *kueue.Workload) time.Time {
 		}
 		said, found := j.asked[wl.Name][check.Name]
 		if !found {
-			said = asked{delay: j.delayOf(check), at: check.LastTransitionTime.Time}
+			said = asked{delay: j.delayOf(wl, check), at: check.LastTransitionTime.Time}
 		}
 		if said.delay > 0 {
 			until = later(until, later(said.at, evictedAt).Add(said.delay))
@@ -663,7 +673,7 @@ func takenOut(old, wl *kueue.Workload) bool {
 // dated: delays count from the eviction, which must not lie before it happened.
 func (j *judge) dated(wl *kueue.Workload, at time.Time) {
 	asked := slices.ContainsFunc(wl.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
-		return check.State == kueue.CheckStateRetry && j.delayOf(check) > 0 && j.isRequired(wl, check.Name)
+		return check.State == kueue.CheckStateRetry && j.delayOf(wl, check) > 0 && j.isRequired(wl, check.Name)
 	})
 	if ahead := at.Sub(j.decided); ahead > time.Second || asked && ahead < 0 {
 		j.fail("rule 1", "the eviction of %s, of %s, is dated %s", wl.Name, j.decided.UTC().Format("4:05.000"), at.UTC().Format("4:05"))

@@ -104,9 +104,17 @@ const provisioningCheck kueue.AdmissionCheckReference = "p"
 const policyCheck kueue.AdmissionCheckReference = "b"
 
 const (
-	policyDelay = 7 // seconds
+	policyBase  = 3 // seconds
 	policyLimit = 1
 )
+
+// retryPolicy is that of policyCheck. The judge knows what follows from it.
+var retryPolicy = &kueue.AdmissionCheckRetryPolicy{
+	Strategy:         kueue.AdmissionCheckRetryBackoff,
+	BaseDelaySeconds: policyBase,
+	Jitter:           ptr.To(resource.MustParse("1")),
+	LimitCount:       ptr.To[int32](policyLimit),
+}
 
 // World is the API, the managers that run on it, and what is outside of them.
 type World struct {
@@ -199,7 +207,7 @@ func (w *World) populate() error {
 	for _, name := range checkNames {
 		ac := &kueue.AdmissionCheck{ObjectMeta: metav1.ObjectMeta{Name: string(name)}, Spec: kueue.AdmissionCheckSpec{ControllerName: "example.com/check"}}
 		if w.config.Policy && name == policyCheck {
-			ac.Spec.Retry = &kueue.AdmissionCheckRetryPolicy{Strategy: kueue.AdmissionCheckRetryStatic, BaseDelaySeconds: policyDelay, LimitCount: ptr.To[int32](policyLimit)}
+			ac.Spec.Retry = retryPolicy.DeepCopy()
 		}
 		objects = append(objects, ac)
 	}

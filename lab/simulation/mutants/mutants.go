@@ -81,6 +81,17 @@ var All = append([]Mutant{
 		New: "asks := !mutant(\"policy-over-a-delay-of-its-own\") && check.RequeueAfterSeconds",
 	},
 	{
+		Name: "jitter-that-shortens", File: policy, Policy: true,
+		Old: "return wholeSeconds(delay.Mul(",
+		New: "if mutant(\"jitter-that-shortens\") {\njitter.Neg(jitter)\n}\nreturn wholeSeconds(delay.Mul(",
+	},
+	{
+		Name: "count-of-another-check", File: plan, Policy: true,
+		Old: "count := ptr.Deref(check.RetryCount, 0)",
+		New: "count := ptr.Deref(check.RetryCount, 0)\nif mutant(\"count-of-another-check\") {\ncount = ptr.Deref(p.Checks[0].RetryCount, 0)\n}",
+	},
+	{
+		// A change of the policy would move those that wait.
 		Name: "policy-not-recorded", File: write, Policy: true,
 		Old: "stored.RequeueAfterSeconds = check.RequeueAfterSeconds",
 		New: "if !mutant(\"policy-not-recorded\") {\nstored.RequeueAfterSeconds = check.RequeueAfterSeconds\n}",
