@@ -131,6 +131,7 @@ var expected = []struct {
 	{"their description", workloadsCRD, ofStatus("replace", "admissionChecks/items/properties/(requeueAfterSeconds|retryCount)/description"), nil, nil},
 	{"the field of the requeue state", workloadsCRD, ofStatus("add", "requeueState/properties/backoffUntil"), nil, nil},
 	{"the policy for retries", admissionChecksCRD, regexp.MustCompile(`^add /spec/versions/[0-9]+/schema/openAPIV3Schema/properties/spec/properties/retry$`), nil, always},
+	{"its columns", admissionChecksCRD, regexp.MustCompile(`^add /spec/versions/[0-9]+/additionalPrinterColumns$`), nil, nil},
 	{"the column with the time of the retry", workloadsCRD, regexp.MustCompile(`^add /spec/versions/[0-9]+/additionalPrinterColumns/[0-9]+$`), nil, nil},
 }
 

@@ -140,6 +140,9 @@ func TestCompare(t *testing.T) {
 			change:  []string{", retry: {type: object}", ""},
 			refused: "not there: the policy for retries (" + admissionChecksCRD + ", ^add /spec/versions/[0-9]+/schema/openAPIV3Schema/properties/spec/properties/retry$)",
 		},
+		"the columns of the policy": {
+			change: []string{"    schema: {openAPIV3Schema: {properties: {spec:", "    additionalPrinterColumns: [{name: Age}, {name: Retry}]\n    schema: {openAPIV3Schema: {properties: {spec:"},
+		},
 		"plain Kueue has the fields of the checks, unbounded": {
 			plain: withFields,
 		},
