@@ -33,6 +33,7 @@ import (
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/util/admissioncheck"
+	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
 	"sigs.k8s.io/kueue/pkg/workload"
 	"sigs.k8s.io/kueue/test/util"
 )
@@ -50,6 +51,17 @@ func (t *delayedRetryTest) expectDelay(check *kueue.AdmissionCheck, want int32) 
 		state := admissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, kueue.AdmissionCheckReference(check.Name))
 		return state != nil && ptr.Equal(state.RequeueAfterSeconds, &want)
 	})
+}
+
+// expectStillWaiting looks on for a while, during which the deadline must not change.
+func (t *delayedRetryTest) expectStillWaiting(deadline time.Time) {
+	ginkgo.GinkgoHelper()
+	gomega.Consistently(func(g gomega.Gomega) {
+		wl := &kueue.Workload{}
+		g.Expect(k8sClient.Get(ctx, t.key, wl)).To(gomega.Succeed())
+		g.Expect(requeueAtOf(wl)).To(gomega.BeTemporally("==", deadline))
+		g.Expect(workload.IsActive(wl)).To(gomega.BeTrue())
+	}, util.ConsistentDuration, util.ShortInterval).Should(gomega.Succeed())
 }
 
 // applyWithoutForce applies the check as a controller that yields to others.
@@ -142,14 +154,49 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, by a policy", delaye
 			"null",
 		} {
 			gomega.Expect(setPolicy(t.checkA, policy)).To(gomega.Succeed())
-			gomega.Consistently(func(g gomega.Gomega) {
-				wl := &kueue.Workload{}
-				g.Expect(k8sClient.Get(ctx, t.key, wl)).To(gomega.Succeed())
-				g.Expect(requeueAtOf(wl)).To(gomega.BeTemporally("==", want))
-				g.Expect(workload.IsActive(wl)).To(gomega.BeTrue())
-			}, util.ConsistentDuration, util.ShortInterval).Should(gomega.Succeed())
+			t.expectStillWaiting(want)
 		}
 		gomega.Expect(t.wl.versions).To(gomega.HaveLen(writes))
+	})
+
+	ginkgo.It("Should leave those that wait alone when the AdmissionCheck is deleted and created anew", func() {
+		gomega.Expect(setPolicy(t.checkA, `{"strategy": "Static", "baseDelaySeconds": 600}`)).To(gomega.Succeed())
+		t.reserveFirst(t.ruleFor(t.checkA))
+		t.setCheck(applyCheck, t.checkA, kueue.CheckStateRetry, nil)
+		want := requeueAtOf(t.wl.versions[t.expectDelay(t.checkA, 600)])
+
+		ginkgo.By("deleting the check, which is in use")
+		gomega.Expect(k8sClient.Delete(ctx, &kueue.AdmissionCheck{ObjectMeta: metav1.ObjectMeta{Name: t.checkA.Name}})).To(gomega.Succeed())
+		gomega.Eventually(func(g gomega.Gomega) {
+			noFinalizers := client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`))
+			err := k8sClient.Patch(ctx, &kueue.AdmissionCheck{ObjectMeta: metav1.ObjectMeta{Name: t.checkA.Name}}, noFinalizers)
+			g.Expect(apierrors.IsNotFound(err)).To(gomega.BeTrue())
+		}, util.Timeout, util.ShortInterval).Should(gomega.Succeed())
+		t.expectStillWaiting(want)
+
+		ginkgo.By("creating it with another policy")
+		t.checkA = utiltestingapi.MakeAdmissionCheck(t.checkA.Name).ControllerName("ctrl").Obj()
+		util.MustCreate(ctx, k8sClient, t.checkA)
+		gomega.Expect(setPolicy(t.checkA, `{"strategy": "Static", "baseDelaySeconds": 1, "limitCount": 0}`)).To(gomega.Succeed())
+		util.SetAdmissionCheckActive(ctx, k8sClient, t.checkA, metav1.ConditionTrue)
+		t.expectStillWaiting(want)
+	})
+
+	ginkgo.It("Should not delay the retry of a running job by a policy that comes while the job stops", func() {
+		t.reserveFirst(t.ruleFor(t.checkA))
+		t.admitFirst(t.checkA)
+		t.setCheck(applyCheck, t.checkA, kueue.CheckStateRetry, nil)
+		t.expectDelay(t.checkA, 0)
+		gomega.Expect(setPolicy(t.checkA, `{"strategy": "Static", "baseDelaySeconds": 600}`)).To(gomega.Succeed())
+		gomega.Consistently(func(g gomega.Gomega) {
+			wl := &kueue.Workload{}
+			g.Expect(k8sClient.Get(ctx, t.key, wl)).To(gomega.Succeed())
+			g.Expect(waitsFor(time.Second)(wl)).To(gomega.BeFalse())
+		}, util.ConsistentDuration, util.ShortInterval).Should(gomega.Succeed())
+		t.endPods()
+		t.wl.until("reserved again", util.Timeout, func(wl *kueue.Workload) bool {
+			return workload.HasQuotaReservation(wl) && !workload.IsEvicted(wl)
+		})
 	})
 
 	ginkgo.It("Should give up at the limit, and count from zero after a reactivation", func() {
