@@ -107,7 +107,10 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, by a policy", delaye
 	ginkgo.It("Should let a controller answer that applies without force, and give way to the delay of one with force", func() {
 		gomega.Expect(setPolicy(t.checkA, `{"strategy": "Static", "baseDelaySeconds": 600}`)).To(gomega.Succeed())
 		t.reserveFirst(t.ruleFor(t.checkA), t.ruleFor(t.checkB))
-		t.setCheck(applyCheck, t.checkA, kueue.CheckStateRetry, nil)
+		// Were the time that of Kueue's own entry by chance, Kueue would go on to own it.
+		t.writeCheck(applyCheck, kueue.AdmissionCheckState{
+			Name: kueue.AdmissionCheckReference(t.checkA.Name), State: kueue.CheckStateRetry, LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Minute)),
+		})
 		t.expectDelay(t.checkA, 600)
 
 		ginkgo.By("saying Retry again, and what Kueue does not know")
