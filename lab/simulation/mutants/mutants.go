@@ -152,8 +152,8 @@ var All = append([]Mutant{
 	{
 		// Before the job is stopped.
 		Name: "quota-released-at-the-eviction", File: plan,
-		Old: `plan.ReleasesQuota = plan.Action == RetryEvict && !IsAdmitted(wl)`,
-		New: `plan.ReleasesQuota = plan.Action == RetryEvict && (!IsAdmitted(wl) || mutant("quota-released-at-the-eviction"))`,
+		Old: `releasesAtOnce := state == RetryStateReserved && !IsAdmitted(wl)`,
+		New: `releasesAtOnce := state == RetryStateReserved && (!IsAdmitted(wl) || mutant("quota-released-at-the-eviction"))`,
 	},
 	{
 		Name: "late-reject-ignored", File: plan,
