@@ -70,6 +70,14 @@ var (
 			prometheus.BuildFQName("", constants.KueueName, "admission_check_retry_earliest_deadline_timestamp_seconds"),
 			"The earliest time, in seconds since the epoch, until which a workload waits for the retry of its admission checks, per 'cluster_queue'. A time in the past means that a workload is overdue.",
 			[]string{"cluster_queue"}, nil),
+		mostRetries: prometheus.NewDesc(
+			prometheus.BuildFQName("", constants.KueueName, "admission_check_retry_most_retries"),
+			"How often an 'admission_check' was retried since it last succeeded, at most, among the workloads that wait for it, per 'cluster_queue'.",
+			[]string{"cluster_queue", "admission_check"}, nil),
+		oldestWorkload: prometheus.NewDesc(
+			prometheus.BuildFQName("", constants.KueueName, "admission_check_retry_oldest_workload_timestamp_seconds"),
+			"When the oldest of the workloads was created, in seconds since the epoch, that wait for an 'admission_check' and were retried for it before, per 'cluster_queue'.",
+			[]string{"cluster_queue", "admission_check"}, nil),
 	}
 )
 
@@ -81,6 +89,34 @@ type RetryWaits struct {
 	// EarliestDeadline is the earliest time at which one of them is to be
 	// requeued. It means nothing if there is none.
 	EarliestDeadline time.Time
+	// Retried has the checks for which one of them waits not for the first time.
+	Retried map[kueue.AdmissionCheckReference]RetriedWorkloads
+}
+
+// RetriedWorkloads tells of the workloads that wait for a check which was retried
+// before, since it last succeeded.
+type RetriedWorkloads struct {
+	// MostRetries is how often it was, at most.
+	MostRetries int32
+	// OldestCreation is when the oldest of them was created.
+	OldestCreation time.Time
+}
+
+// AddRetried adds a workload that waits for the check, which was retried so often
+// before.
+func (w *RetryWaits) AddRetried(check kueue.AdmissionCheckReference, count int32, created time.Time) {
+	if count <= 0 {
+		return
+	}
+	if w.Retried == nil {
+		w.Retried = make(map[kueue.AdmissionCheckReference]RetriedWorkloads)
+	}
+	retried, found := w.Retried[check]
+	retried.MostRetries = max(retried.MostRetries, count)
+	if !found || created.Before(retried.OldestCreation) {
+		retried.OldestCreation = created
+	}
+	w.Retried[check] = retried
 }
 
 // retryWaitsCollector asks who waits when the metrics are scraped: a count that
@@ -88,11 +124,14 @@ type RetryWaits struct {
 type retryWaitsCollector struct {
 	source                      atomic.Pointer[func() map[kueue.ClusterQueueReference]RetryWaits]
 	workloads, earliestDeadline *prometheus.Desc
+	mostRetries, oldestWorkload *prometheus.Desc
 }
 
 func (c *retryWaitsCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- c.workloads
 	ch <- c.earliestDeadline
+	ch <- c.mostRetries
+	ch <- c.oldestWorkload
 }
 
 func (c *retryWaitsCollector) Collect(ch chan<- prometheus.Metric) {
@@ -104,6 +143,10 @@ func (c *retryWaitsCollector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(c.workloads, prometheus.GaugeValue, float64(waits.Workloads), string(cqName))
 		if waits.Workloads > 0 {
 			ch <- prometheus.MustNewConstMetric(c.earliestDeadline, prometheus.GaugeValue, float64(waits.EarliestDeadline.Unix()), string(cqName))
+		}
+		for check, retried := range waits.Retried {
+			ch <- prometheus.MustNewConstMetric(c.mostRetries, prometheus.GaugeValue, float64(retried.MostRetries), string(cqName), string(check))
+			ch <- prometheus.MustNewConstMetric(c.oldestWorkload, prometheus.GaugeValue, float64(retried.OldestCreation.Unix()), string(cqName), string(check))
 		}
 	}
 }

@@ -53,12 +53,18 @@ func TestReportRetryWaits(t *testing.T) {
 	ReportRetryWaits(func() map[kueue.ClusterQueueReference]RetryWaits {
 		return map[kueue.ClusterQueueReference]RetryWaits{
 			"idle": {},
-			"busy": {Workloads: 3, EarliestDeadline: time.Unix(1800000000, 0)},
+			"busy": {
+				Workloads: 3, EarliestDeadline: time.Unix(1800000000, 0),
+				Retried: map[kueue.AdmissionCheckReference]RetriedWorkloads{"a": {MostRetries: 7, OldestCreation: time.Unix(1700000000, 0)}},
+			},
 		}
 	})
+	ofCheck := map[string]string{"cluster_queue": "busy", "admission_check": "a"}
 	wantBusy := []metrics.MetricDataPoint{
 		{Labels: map[string]string{"cluster_queue": "busy"}, Value: 3},
 		{Labels: map[string]string{"cluster_queue": "busy"}, Value: 1800000000},
+		{Labels: ofCheck, Value: 7},
+		{Labels: ofCheck, Value: 1700000000},
 	}
 	if diff := cmp.Diff(wantBusy, metrics.CollectFilteredGaugeVec(AdmissionCheckRetryWaits, map[string]string{"cluster_queue": "busy"})); diff != "" {
 		t.Errorf("Unexpected metrics (-want,+got):\n%s", diff)
@@ -71,4 +77,24 @@ func TestReportRetryWaits(t *testing.T) {
 	// Another manager in the same process takes over.
 	ReportRetryWaits(func() map[kueue.ClusterQueueReference]RetryWaits { return nil })
 	expectFilteredMetricsCount(t, AdmissionCheckRetryWaits, 0)
+}
+
+func TestAddRetried(t *testing.T) {
+	noon := time.Unix(1800000000, 0)
+	waits := RetryWaits{}
+	waits.AddRetried("first", 0, noon)
+	if waits.Retried != nil {
+		t.Errorf("Unexpected workloads that were retried: %v", waits.Retried)
+	}
+	waits.AddRetried("a", 2, noon)
+	waits.AddRetried("a", 5, noon.Add(time.Hour))
+	waits.AddRetried("a", 1, noon.Add(-time.Hour))
+	waits.AddRetried("b", 1, noon)
+	want := map[kueue.AdmissionCheckReference]RetriedWorkloads{
+		"a": {MostRetries: 5, OldestCreation: noon.Add(-time.Hour)},
+		"b": {MostRetries: 1, OldestCreation: noon},
+	}
+	if diff := cmp.Diff(want, waits.Retried); diff != "" {
+		t.Errorf("Unexpected workloads that were retried (-want,+got):\n%s", diff)
+	}
 }

@@ -142,7 +142,7 @@ var (
 	labelNames = regexp.MustCompile(`\b(?:by|on) \(([^)]*)\)|\b(\w+)=~?"|{{(?:\s*\$labels\.)?(\w+)`)
 	descriptor = regexp.MustCompile(`fqName: "([^"]+)".* variableLabels: {([^}]*)}`)
 	suffix     = regexp.MustCompile(`_(bucket|sum|count)$`)
-	runbook    = regexp.MustCompile(`runbook_url: docs/operators\.md#(\S+)`)
+	runbook    = regexp.MustCompile(`runbook_url: RUNBOOKS#(\S+)`)
 )
 
 // Names of metrics and labels change unseen, and then an alert never fires again.

@@ -17,6 +17,7 @@ limitations under the License.
 package pages
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,9 +45,19 @@ func fromEnvironment(name, otherwise string) string {
 }
 
 // startControlPlane starts a control plane with the gates on, or with a plain
-// release if one is named, and returns the path of a kubeconfig. All ends with the
-// test.
-func startControlPlane(t *testing.T, plain string) string {
+// release if one is named. All ends with the test.
+func startControlPlane(t *testing.T, plain string) *controlplane.ControlPlane {
+	t.Helper()
+	options := controlplane.Options{Gate: true, RetryStrategy: true}
+	if plain != "" {
+		options = options.WithPlain(filepath.Join(plainDir, plain))
+	}
+	return start(t, options)
+}
+
+// start starts a control plane with the programs and the tree of the documentation,
+// unless the options have others.
+func start(t *testing.T, options controlplane.Options) *controlplane.ControlPlane {
 	t.Helper()
 	for _, tool := range []string{"kubectl", "jq", "promtool"} {
 		if _, err := os.Stat(filepath.Join(binDir, tool)); err != nil {
@@ -58,10 +69,7 @@ func startControlPlane(t *testing.T, plain string) string {
 	}
 	log.SetLogger(logr.Discard())
 	out := t.TempDir()
-	options := controlplane.Options{BinDir: binDir, TreeDir: treeDir, Out: out, Gate: true, RetryStrategy: true}
-	if plain != "" {
-		options = options.WithPlain(filepath.Join(plainDir, plain))
-	}
+	options.BinDir, options.TreeDir, options.Out = binDir, cmp.Or(options.TreeDir, treeDir), out
 	plane, err := controlplane.Start(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
@@ -79,5 +87,5 @@ func startControlPlane(t *testing.T, plain string) string {
 			}
 		}
 	})
-	return plane.Kubeconfig
+	return plane
 }

@@ -20,7 +20,8 @@ limitations under the License.
 //
 //   - sh is run by "bash -euo pipefail". Variables, functions and the current
 //     folder last until the end of the page. DOCS is the folder of the pages,
-//     KUEUE_TREE the patched tree; kubectl, kubectl-kueue, jq and promtool are those of
+//     KUEUE_TREE the patched tree, KUEUE_METRICS the address of the manager's
+//     metrics; kubectl, kubectl-kueue, jq and promtool are those of
 //     build/bin.
 //   - console or text right after it is what the script must print, stdout and
 //     stderr. Blanks, times, ages, UIDs and the hash in names of Workloads may
@@ -61,6 +62,8 @@ import (
 	config "sigs.k8s.io/kueue/apis/config/v1beta1"
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/yaml"
+
+	"kueue-acrequeueafter/lab/controlplane"
 )
 
 const (
@@ -74,13 +77,17 @@ const (
 // its own, against a control plane of its own.
 type page struct {
 	*testing.T
-	kubeconfig string
+	plane *controlplane.ControlPlane
 	// plain is the release of Kueue to start, if not the patched one.
 	plain string
 	// What the shell of one block leaves to the next.
 	folder, state string
 	counts        map[string]int
 	files         map[string]bool
+}
+
+func newPage(t *testing.T) *page {
+	return &page{T: t, state: filepath.Join(t.TempDir(), "state"), folder: t.TempDir(), counts: map[string]int{}, files: map[string]bool{}}
 }
 
 // TestPages runs all pages. -run TestPages/operators.md runs one.
@@ -91,7 +98,7 @@ func TestPages(t *testing.T) {
 	for _, name := range glob(t, "../../../docs/*.md", "../../../docs/*/*.md") {
 		t.Run(strings.TrimPrefix(name, "../../../docs/"), func(t *testing.T) {
 			t.Parallel()
-			p := &page{T: t, state: filepath.Join(t.TempDir(), "state"), folder: t.TempDir(), counts: map[string]int{}, files: map[string]bool{}}
+			p := newPage(t)
 			content, err := os.ReadFile(name)
 			if err != nil {
 				t.Fatal(err)
@@ -247,8 +254,8 @@ func (p *page) script(b block) error {
 // shell runs a script with the variables, functions and folder that the script
 // before it left, and returns what it printed.
 func (p *page) shell(script string) (string, error) {
-	if p.kubeconfig == "" {
-		p.kubeconfig = startControlPlane(p.T, p.plain)
+	if p.plane == nil {
+		p.plane = startControlPlane(p.T, p.plain)
 	}
 	output, err := os.Create(filepath.Join(p.TempDir(), "output"))
 	if err != nil {
@@ -261,7 +268,7 @@ trap 'code=$?; { export -p; declare -f; printf "cd %q\n" "$PWD"; } > "$STATE"; e
 set -a
 `+script)
 	cmd.Dir = p.folder
-	cmd.Env = append(os.Environ(), "STATE="+p.state, "KUBECONFIG="+p.kubeconfig, "KUEUE_TREE="+absolute(p.T, treeDir), "DOCS="+absolute(p.T, "../../../docs"),
+	cmd.Env = append(os.Environ(), "STATE="+p.state, "KUBECONFIG="+p.plane.Kubeconfig, "KUEUE_METRICS="+p.plane.Metrics, "KUEUE_TREE="+absolute(p.T, treeDir), "DOCS="+absolute(p.T, "../../../docs"),
 		"PATH="+absolute(p.T, binDir)+":"+os.Getenv("PATH"))
 	// A file, and not a pipe: what runs on in the background holds nothing up.
 	cmd.Stdout, cmd.Stderr = output, output

@@ -21,6 +21,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
@@ -154,6 +155,11 @@ func (c *ClusterQueue) retryWaits() metrics.RetryWaits {
 			waits.EarliestDeadline = deadline
 		}
 		waits.Workloads++
+		for _, check := range wInfo.Obj.Status.AdmissionChecks {
+			if check.State == kueue.CheckStateRetry {
+				waits.AddRetried(check.Name, ptr.Deref(check.RetryCount, 0), wInfo.Obj.CreationTimestamp.Time)
+			}
+		}
 	}
 	return waits
 }

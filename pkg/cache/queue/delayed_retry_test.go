@@ -31,6 +31,7 @@ import (
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/metrics"
 	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
 	"sigs.k8s.io/kueue/pkg/workload"
@@ -279,5 +280,31 @@ func TestSecondPassHasAdjustedResources(t *testing.T) {
 	want := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
 	if diff := cmp.Diff(want, got.Spec.PodSets[0].Template.Spec.Containers[0].Resources.Requests); diff != "" {
 		t.Errorf("Unexpected requests (-want,+got):\n%s", diff)
+	}
+}
+
+// One that never passes its check must show among others that do.
+func TestRetryWaits(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	now := time.Now().Truncate(time.Second)
+	cq := newClusterQueueForTest(t.Context(), testingclock.NewFakeClock(now))
+	for i, counts := range [][]int32{{0, 0}, {3, 0}, {1, 5}} {
+		info := waitingInfo(fmt.Sprintf("wl-%d", i), len(counts), now.Add(time.Duration(i+1)*time.Minute))
+		info.Obj.CreationTimestamp = metav1.NewTime(now.Add(-time.Duration(i) * time.Hour))
+		for j, count := range counts {
+			info.Obj.Status.AdmissionChecks[j].RetryCount = ptr.To(count)
+		}
+		cq.PushOrUpdate(info)
+	}
+	want := metrics.RetryWaits{
+		Workloads:        3,
+		EarliestDeadline: now.Add(time.Minute),
+		Retried: map[kueue.AdmissionCheckReference]metrics.RetriedWorkloads{
+			"check-0": {MostRetries: 3, OldestCreation: now.Add(-2 * time.Hour)},
+			"check-1": {MostRetries: 5, OldestCreation: now.Add(-2 * time.Hour)},
+		},
+	}
+	if diff := cmp.Diff(want, cq.retryWaits()); diff != "" {
+		t.Errorf("Unexpected waits (-want,+got):\n%s", diff)
 	}
 }
