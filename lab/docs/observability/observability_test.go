@@ -29,6 +29,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/grafana/grafana-foundation-sdk/go/cog/plugins"
+	grafana "github.com/grafana/grafana-foundation-sdk/go/dashboard"
 	"github.com/prometheus/client_golang/prometheus"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/kueue/pkg/metrics"
@@ -100,6 +102,19 @@ func TestDashboardPanels(t *testing.T) {
 	}
 	if got, want := strings.Join(variables, " "), "datasource cluster_queue"; got != want {
 		t.Errorf("variables: got %q, want %q", got, want)
+	}
+}
+
+// Grafana drops what it does not know without a word. Its own schema knows the
+// panels, their options and the queries.
+func TestDashboardSchema(t *testing.T) {
+	plugins.RegisterDefaultPlugins()
+	var board grafana.Dashboard
+	if err := board.UnmarshalJSONStrict(read(t, folder+"dashboard.json")); err != nil {
+		t.Errorf("dashboard.json: %v", err)
+	}
+	if err := board.Validate(); err != nil {
+		t.Errorf("dashboard.json: %v", err)
 	}
 }
 
