@@ -71,8 +71,8 @@ dist: ## Write all that a release has to build/dist (build/dist-v0.19 for that b
 .PHONY: check-dist
 check-dist: fresh-tree release-tool envtest $(BIN)/govulncheck ## Check build/dist: versions, the difference to plain Kueue, vulnerabilities, that it installs.
 	@$(RELEASE_TOOL) check --base "$$(cd $(BASE_PIN) && go list -m -f '{{.Dir}}' $(BASE_MODULE))" --govulncheck $(BIN)/govulncheck
-	$(call say,installing the manifests and the chart on an API server)
-	@PATCHED_TREE=$(TREE_DIR) DIST=$(abspath $(DIST)) VERSION=$(VERSION) IMAGE=$(IMAGE) GATE=$(GATE) KUBEBUILDER_ASSETS=$(BIN) go test -count=1 -run TestInstall ./tools/release
+	$(call say,installing the manifests and the chart on an API server$(comma) from plain Kueue and back)
+	@PLAIN="$$(cd $(BASE_PIN) && go list -m -f '{{.Dir}}' $(BASE_MODULE))" PATCHED_TREE=$(TREE_DIR) DIST=$(abspath $(DIST)) VERSION=$(VERSION) IMAGE=$(IMAGE) GATE=$(GATE) KUBEBUILDER_ASSETS=$(BIN) go test -count=1 -run 'TestInstall|TestMigration' ./tools/release
 
 $(BIN)/govulncheck: tools/govulncheck/go.mod tools/govulncheck/go.sum
 	$(call say,building build/bin/govulncheck)

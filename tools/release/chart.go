@@ -17,23 +17,28 @@ limitations under the License.
 package main
 
 import (
+	"bytes"
+	_ "embed"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
+	"helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/releaseutil"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
 // makeChart packages upstream's chart of the tree, with our version, image and
-// gate as the values that it has by default.
+// gate as the values that it has by default, and with CRDs that outlive it.
 func (r *release) makeChart() error {
 	packaged, err := r.chart()
 	if err != nil {
@@ -71,7 +76,58 @@ func (r *release) chart() (*chart.Chart, error) {
 	if upstream.Raw[i].Data, err = r.chartValues(upstream.Raw[i].Data); err != nil {
 		return nil, err
 	}
+	if upstream.Schema != nil {
+		return nil, fmt.Errorf("the chart has a schema of its own: add to it what values.schema.json says")
+	}
+	upstream.Schema = valuesSchema
+	if err := keepCRDs(upstream); err != nil {
+		return nil, err
+	}
 	return upstream, upstream.Validate()
+}
+
+// valuesSchema has Helm refuse a gate without a name or a value, such as that of
+// --set controllerManager.featureGates[0].enabled=false, which replaces the list. The
+// templates would make "%!s(<nil>)=false" of it, and the manager would not start.
+//
+//go:embed values.schema.json
+var valuesSchema []byte
+
+// crdTemplates is where the chart has its CRDs.
+const crdTemplates = "templates/crd/"
+
+// keepCRDs has Helm leave the CRDs alone when the chart is uninstalled. They are
+// templates, so it would delete them, and with them all Workloads and queues.
+func keepCRDs(c *chart.Chart) error {
+	annotations, policy := []byte("\n  annotations:\n"), fmt.Appendf(nil, "    %s: %s\n", kube.ResourcePolicyAnno, kube.KeepPolicy)
+	found := false
+	for _, template := range c.Templates {
+		if !strings.HasPrefix(template.Name, crdTemplates) {
+			continue
+		}
+		// The first ones are those of the CRD itself; renderChart's callers look.
+		before, after, ok := bytes.Cut(template.Data, annotations)
+		if !ok {
+			return fmt.Errorf("%s of the chart has no annotations", template.Name)
+		}
+		template.Data = slices.Concat(before, annotations, policy, after)
+		found = true
+	}
+	if !found {
+		return fmt.Errorf("the chart has no %s", crdTemplates)
+	}
+	return nil
+}
+
+// checkKept returns an error for each CRD that an uninstall would delete.
+func checkKept(objects []*unstructured.Unstructured) error {
+	var findings []error
+	for _, object := range objects {
+		if object.GetKind() == crdKind && object.GetAnnotations()[kube.ResourcePolicyAnno] != kube.KeepPolicy {
+			findings = append(findings, fmt.Errorf("helm uninstall would delete %s %s", crdKind, object.GetName()))
+		}
+	}
+	return errors.Join(findings...)
 }
 
 // chartValues sets values, and leaves comments and order as they are. The
@@ -127,10 +183,10 @@ func (r *release) chartValues(content []byte) ([]byte, error) {
 }
 
 // renderChart returns what "helm install kueue" installs with the chart's own
-// values, in that order.
-func renderChart(c *chart.Chart) ([]*unstructured.Unstructured, error) {
+// values and these, in that order.
+func renderChart(c *chart.Chart, set map[string]any) ([]*unstructured.Unstructured, error) {
 	options := chartutil.ReleaseOptions{Name: componentName, Namespace: "kueue-system", Revision: 1, IsInstall: true}
-	values, err := chartutil.ToRenderValues(c, nil, options, chartutil.DefaultCapabilities)
+	values, err := chartutil.ToRenderValues(c, set, options, chartutil.DefaultCapabilities)
 	if err != nil {
 		return nil, err
 	}

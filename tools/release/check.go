@@ -46,7 +46,7 @@ func (r *release) check(ctx context.Context, govulncheck string) error {
 	}{
 		{"the versions agree", r.checkVersions},
 		{"the manifests differ from plain Kueue's in image, gate and API only: same rights, ports and security contexts", r.checkManifests},
-		{"the same of the chart", r.checkChart},
+		{"the same of the chart, whose CRDs outlive it", r.checkChart},
 		{"manager and plugin have plain Kueue's dependencies, and nothing new that opens a connection", r.checkDependencies},
 		{"no known vulnerabilities", func(ctx context.Context) error { return r.checkVulnerabilities(ctx, govulncheck) }},
 	}
@@ -98,18 +98,18 @@ func (r *release) checkChart(context.Context) error {
 	}
 	// The version stands in every label.
 	base.Metadata.Version, base.Metadata.AppVersion = packaged.Metadata.Version, packaged.Metadata.AppVersion
-	before, err := renderChart(base)
+	before, err := renderChart(base, nil)
 	if err != nil {
 		return err
 	}
-	after, err := renderChart(packaged)
+	after, err := renderChart(packaged, nil)
 	if err != nil {
 		return err
 	}
 	if err := r.checkDeployment(after, deploymentName); err != nil {
 		return err
 	}
-	return r.compare(before, after)
+	return errors.Join(r.compare(before, after), checkKept(after))
 }
 
 // expected are the differences to plain Kueue that a release has. Everything
@@ -132,6 +132,7 @@ var expected = []struct {
 	{"the field of the requeue state", workloadsCRD, ofStatus("add", "requeueState/properties/backoffUntil"), nil, nil},
 	{"the policy for retries", admissionChecksCRD, regexp.MustCompile(`^add /spec/versions/[0-9]+/schema/openAPIV3Schema/properties/spec/properties/retry$`), nil, always},
 	{"its columns", admissionChecksCRD, regexp.MustCompile(`^add /spec/versions/[0-9]+/additionalPrinterColumns$`), nil, nil},
+	{"that Helm keeps them", anyCRD, regexp.MustCompile(`^add /metadata/annotations/helm\.sh~1resource-policy$`), "keep", nil},
 	{"the column with the time of the retry", workloadsCRD, regexp.MustCompile(`^add /spec/versions/[0-9]+/additionalPrinterColumns/[0-9]+$`), nil, nil},
 }
 
@@ -155,9 +156,11 @@ var wantedColumn = map[string]any{"name": "Requeue at", "jsonPath": ".status.req
 
 const (
 	managerDeployment = "Deployment kueue-system/kueue-controller-manager"
-	workloadsCRD      = "CustomResourceDefinition workloads.kueue.x-k8s.io"
 
-	admissionChecksCRD = "CustomResourceDefinition admissionchecks.kueue.x-k8s.io"
+	crdKind            = "CustomResourceDefinition"
+	workloadsCRD       = crdKind + " workloads.kueue.x-k8s.io"
+	admissionChecksCRD = crdKind + " admissionchecks.kueue.x-k8s.io"
+	anyCRD             = crdKind + " *"
 )
 
 func always(*release) bool { return true }
@@ -269,7 +272,7 @@ func (d difference) String() string {
 // expected, or -1.
 func (d difference) expected() int {
 	for i, e := range expected {
-		if e.object == d.object && e.path.MatchString(d.path) && (e.value == nil || inJSON(e.value) == inJSON(d.value)) {
+		if (e.object == d.object || e.object == anyCRD && strings.HasPrefix(d.object, crdKind+" ")) && e.path.MatchString(d.path) && (e.value == nil || inJSON(e.value) == inJSON(d.value)) {
 			return i
 		}
 	}

@@ -130,11 +130,7 @@ func startControlPlane(t *testing.T) (client.Client, string) {
 // applyManifests does what "kubectl apply --server-side -f" does.
 func applyManifests(t *testing.T, c client.Client, r *release) {
 	t.Helper()
-	for _, object := range objects(t, string(get(t, r.manifestsPath()))) {
-		if err := c.Patch(t.Context(), object, client.Apply, client.FieldOwner("test")); err != nil {
-			t.Fatalf("%s %s: %v", object.GetKind(), object.GetName(), err)
-		}
-	}
+	applyObjects(t, c, objects(t, string(get(t, r.manifestsPath()))))
 }
 
 // installChart does what "helm install --create-namespace" does.
