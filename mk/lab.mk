@@ -59,9 +59,18 @@ soak: simulation-source ## Run the simulation for SOAK_MINUTES=30, one process a
 CONFORMANCE := $(BIN)/conformance.test
 export CHECK COMMAND MANIFESTS RETRY RETRY_MANIFEST READY READY_MANIFEST RUN_AS CONTROLLER_NAME
 
+# Before what takes minutes. The test itself looks at them again.
+.PHONY: conformance-arguments
+conformance-arguments:
+	@wrong() { echo "error: $$* (see lab/conformance/README.md)" >&2; exit 1; }; \
+	test -n "$$CHECK" -a -n "$$COMMAND" || wrong "say which: make conformance CHECK=name COMMAND='my-controller --flag'"; \
+	[[ $$CHECK =~ ^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$$ ]] || wrong "CHECK=$$CHECK is not a DNS label: at most 63 of a-z, 0-9 and -, no - at the ends"; \
+	for name in MANIFESTS RETRY_MANIFEST READY_MANIFEST; do \
+		[ -z "$${!name}" ] || [ -f "$${!name}" ] || wrong "$$name=$${!name}: there is no such file"; \
+	done
+
 .PHONY: conformance
-conformance: build envtest lab-tree ## Test the controller of an admission check (CHECK=name COMMAND='...'; see lab/conformance/README.md).
-	@test -n "$$CHECK" -a -n "$$COMMAND" || { echo "error: say which: make conformance CHECK=name COMMAND='my-controller --flag' (see lab/conformance/README.md)" >&2; exit 1; }
+conformance: conformance-arguments build envtest lab-tree ## Test the controller of an admission check (CHECK=name COMMAND='...'; see lab/conformance/README.md).
 	@cd lab && go test -c -o $(CONFORMANCE) ./conformance
 	@exec $(CONFORMANCE) -test.run '^TestController$$' -check "$$CHECK" -command "$$COMMAND" -manifests "$$MANIFESTS" \
 		-retry "$$RETRY" -retry-manifest "$$RETRY_MANIFEST" -ready "$$READY" -ready-manifest "$$READY_MANIFEST" \

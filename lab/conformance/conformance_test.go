@@ -20,6 +20,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -111,8 +112,8 @@ func TestController(t *testing.T) {
 	if options.Command == "" && options.Check == "" {
 		t.Skip("no -command and -check given: see README.md")
 	}
-	if options.Command == "" || options.Check == "" {
-		t.Fatal("-command and -check must both be given: see README.md")
+	if err := options.validate(); err != nil {
+		t.Fatalf("nothing was started, since the arguments are wrong (see README.md):\n%v", err)
 	}
 	fmt.Println("etcd, kube-apiserver and Kueue's manager start ...")
 	plane := cluster(t)
@@ -230,6 +231,90 @@ func TestBad(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.wantUntried, slices.DeleteFunc(rules(), func(rule Rule) bool { return report.Untried[rule] == "" })); diff != "" && !(tc.wantUntried == nil && len(report.Untried) == 0) {
 				t.Errorf("not tried (-want,+got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestNotStarted wants an error, with the program's own words, and no report.
+func TestNotStarted(t *testing.T) {
+	t.Parallel()
+	plane := cluster(t)
+	cases := map[string]struct {
+		command string
+		want    []string
+	}{
+		"not-there": {command: "exec ./there-is-no-such-program", want: []string{"(exit status 127)", "there-is-no-such-program"}},
+		"ends":      {command: "echo the flag --chek is not known; exit 3", want: []string{"(exit status 3)", "\nthe flag --chek is not known"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			check := "not-started-" + name
+			report, err := Run(t.Context(), plane, Options{
+				Check: check, ControllerName: "example.com/none", Command: tc.command,
+				AnswerWithin: 10 * time.Second, Settle: 10 * time.Millisecond,
+				Out: filepath.Join(files.Out, check), Progress: io.Discard,
+			})
+			if err == nil {
+				t.Fatalf("no error, but a report: %+v", report)
+			}
+			for _, want := range append(tc.want, "the controller could not be started") {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("no %q in: %v", want, err)
+				}
+			}
+		})
+	}
+}
+
+// TestValidate wants wrong arguments to be named, all of them.
+func TestValidate(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "there.yaml")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cases := map[string]struct {
+		options Options
+		want    []string
+	}{
+		"good": {options: Options{Check: "budget-2", Command: "budget", Setup: Hook{Manifests: file}}},
+		"nothing": {
+			want: []string{"no -check is given", "no -command is given"},
+		},
+		"no DNS labels": {
+			options: Options{Check: "my.Budget", Command: "budget"},
+			want:    []string{`-check "my.Budget" is not a DNS label: `},
+		},
+		"too long": {
+			options: Options{Check: strings.Repeat("a", 64), Command: "budget"},
+			want:    []string{"is not a DNS label: must be no more than 63"},
+		},
+		"files that are not there": {
+			options: Options{Check: "budget", Command: "budget", Setup: Hook{Manifests: file + "1"}, Retry: Hook{Manifests: file + "2"}, Ready: Hook{Manifests: filepath.Dir(file)}},
+			want:    []string{"-manifests: stat " + file + "1: no such file", "-retry-manifest: stat " + file + "2", "-ready-manifest: " + filepath.Dir(file) + " is a directory"},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			err := tc.options.validate()
+			if tc.want == nil {
+				if err != nil {
+					t.Errorf("Unexpected error: %v", err)
+				}
+				return
+			}
+			var lines []string
+			if err != nil {
+				lines = strings.Split(err.Error(), "\n")
+			}
+			if len(lines) != len(tc.want) {
+				t.Fatalf("want %d lines, got:\n%v", len(tc.want), err)
+			}
+			for i, want := range tc.want {
+				if !strings.Contains(lines[i], want) {
+					t.Errorf("no %q in %q", want, lines[i])
+				}
 			}
 		})
 	}

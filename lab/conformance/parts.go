@@ -42,8 +42,8 @@ func (r *run) play(ctx context.Context) error {
 	if err := r.startController(); err != nil {
 		return err
 	}
-	if !r.becomesActive(ctx) {
-		return nil
+	if active, err := r.becomesActive(ctx); err != nil || !active {
+		return err
 	}
 	for _, part := range []struct {
 		name string
@@ -78,7 +78,9 @@ func (r *run) play(ctx context.Context) error {
 	return nil
 }
 
-func (r *run) becomesActive(ctx context.Context) bool {
+// becomesActive waits for the condition of the check. That a program does not stay
+// is no fault of a rule, but an error.
+func (r *run) becomesActive(ctx context.Context) (bool, error) {
 	active := func() bool {
 		check := &kueue.AdmissionCheck{}
 		err := r.client.Get(ctx, types.NamespacedName{Name: r.Check}, check)
@@ -86,14 +88,28 @@ func (r *run) becomesActive(ctx context.Context) bool {
 	}
 	start := time.Now()
 	for !active() && time.Since(start) < r.AnswerWithin && sleep(ctx, 100*time.Millisecond) == nil {
-		select {
-		case <-r.controller.Exited():
-			r.note("The controller ended by itself. %s", r.controller.Tail(10))
-			start = time.Time{}
-		default:
+		if err := r.stays(0); err != nil {
+			return false, err
 		}
 	}
-	return r.expect(ctx, RuleActive, "", "set the condition Active of its AdmissionCheck", r.AnswerWithin-min(time.Since(start), r.AnswerWithin), func(*Record) bool { return active() })
+	if err := r.stays(r.Settle); err != nil {
+		return false, err
+	}
+	return r.expect(ctx, RuleActive, "", "set the condition Active of its AdmissionCheck", r.AnswerWithin-min(time.Since(start), r.AnswerWithin), func(*Record) bool { return active() }), nil
+}
+
+// stays returns an error with the program's own words if it ends within the time.
+func (r *run) stays(limit time.Duration) error {
+	select {
+	case <-r.controller.Exited():
+	case <-time.After(limit):
+	}
+	select {
+	case <-r.controller.Exited():
+		return fmt.Errorf("the controller could not be started: its command ended at once (%s); %s", r.controller.Outcome(), r.controller.Tail(10))
+	default:
+		return nil
+	}
 }
 
 func (r *run) answersAtAll() bool {

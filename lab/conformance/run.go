@@ -40,6 +40,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -97,6 +98,33 @@ const (
 // errCut ends a part that cannot go on; the reason is known.
 var errCut = errors.New("cut short")
 
+// validate returns an error that names all that is wrong with the options, as far as
+// it can be told before anything is started.
+func (o Options) validate() error {
+	var wrong []error
+	if o.Check == "" {
+		wrong = append(wrong, errors.New("no -check is given: the name of the AdmissionCheck"))
+	} else if problems := validation.IsDNS1123Label(o.Check); len(problems) > 0 {
+		wrong = append(wrong, fmt.Errorf("-check %q is not a DNS label: %s", o.Check, strings.Join(problems, "; ")))
+	}
+	if o.Command == "" {
+		wrong = append(wrong, errors.New("no -command is given: what starts the controller"))
+	}
+	for _, file := range []struct{ flag, name string }{
+		{"-manifests", o.Setup.Manifests}, {"-retry-manifest", o.Retry.Manifests}, {"-ready-manifest", o.Ready.Manifests},
+	} {
+		if file.name == "" {
+			continue
+		}
+		if info, err := os.Stat(file.name); err != nil {
+			wrong = append(wrong, fmt.Errorf("%s: %w", file.flag, err))
+		} else if info.IsDir() {
+			wrong = append(wrong, fmt.Errorf("%s: %s is a directory", file.flag, file.name))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
 // run is a run of the test.
 type run struct {
 	Options
@@ -115,7 +143,10 @@ type run struct {
 // Run tests a controller. An error says why it could not be tested. Several may
 // be tested at a time in a cluster, each with a check of its own.
 func Run(ctx context.Context, cluster *Cluster, options Options) (*Report, error) {
-	name := strings.ReplaceAll(options.Check, ".", "-")
+	if err := options.validate(); err != nil {
+		return nil, err
+	}
+	name := options.Check
 	r := &run{
 		Options:   options,
 		recorder:  newRecorder(options.Check),

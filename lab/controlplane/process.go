@@ -91,6 +91,11 @@ func (p *Process) Exited() <-chan struct{} {
 	return p.exited
 }
 
+// Outcome says how the process, which has ended, did so: "exit status 1", for example.
+func (p *Process) Outcome() string {
+	return p.cmd.ProcessState.String()
+}
+
 // Stop ends the process and whatever it started.
 func (p *Process) Stop() {
 	group := -p.cmd.Process.Pid
