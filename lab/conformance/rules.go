@@ -126,7 +126,7 @@ var ruleTexts = []ruleText{
 		rule:    RuleInactive,
 		must:    "leaves workloads alone that are deactivated, finished or deleted",
 		then:    "A deactivated workload that is activated again does not start as new: it carries an answer that nobody asked for.",
-		instead: "Do nothing if spec.active is false, if the condition Finished is True or if the object has a deletionTimestamp.",
+		instead: "Do nothing if spec.active is false, if the condition Finished is True or if the object has a deletionTimestamp. If you look at these already, you have looked at an old copy: an event that came late, a cache that is behind. Send the resource version of the copy that you decided on, so that the API server refuses the write, and after that read the workload again.",
 	},
 	{
 		rule:    RuleRemovedCheck,
