@@ -29,8 +29,8 @@ import (
 	"kueue-acrequeueafter/lab/controlplane"
 )
 
-// Cluster is a control plane with Kueue, the gate ACRequeueAfter on, and
-// nothing else: no Job controller, no nodes.
+// Cluster is a control plane with Kueue, the gates ACRequeueAfter and ACRetryStrategy
+// on, and nothing else: no Job controller, no nodes.
 type Cluster struct {
 	*controlplane.ControlPlane
 	client client.WithWatch
@@ -46,7 +46,7 @@ func newScheme() *runtime.Scheme {
 // StartCluster starts the control plane and the manager. The error says what is
 // missing, if something is.
 func StartCluster(ctx context.Context, options controlplane.Options) (*Cluster, error) {
-	options.Gate, options.QPS = true, 200
+	options.Gate, options.RetryStrategy, options.QPS = true, true, 200
 	plane, err := controlplane.Start(ctx, options)
 	if err != nil {
 		return nil, err

@@ -147,12 +147,16 @@ func TestBad(t *testing.T) {
 		return Hook{Manifests: file}
 	}
 	retry, ready := hook("retry.yaml", "Retry"), hook("ready.yaml", "Ready")
+	// It says Retry without a delay, which its AdmissionCheck has a policy for.
+	policy := Hook{Manifests: "testdata/bad-policy.yaml"}
 
 	cases := map[string]struct {
 		fault string
 		// setup and noHooks leave it to the controller to say what it says.
-		setup       Hook
-		noHooks     bool
+		setup   Hook
+		noHooks bool
+		// policy leaves the delay to a policy.
+		policy      bool
 		want        []Rule
 		wantUntried []Rule
 	}{
@@ -193,6 +197,11 @@ func TestBad(t *testing.T) {
 		"wakes-the-dead":       {fault: "wakes-the-dead", want: []Rule{RuleInactive}},
 		"creates-entry":        {fault: "creates-entry", want: []Rule{RuleRemovedCheck}},
 		"forgets":              {fault: "forgets", want: []Rule{RuleRestart}},
+
+		"policy":                      {policy: true},
+		"policy only Retry":           {policy: true, noHooks: true},
+		"policy writes-while-evicted": {policy: true, fault: "writes-while-evicted", want: []Rule{RuleEvicted}, wantUntried: []Rule{RuleFreshTime, RuleRetryCount}},
+		"policy takes-back":           {policy: true, fault: "takes-back", want: []Rule{RuleTakesBack}, wantUntried: []Rule{RuleEvicted}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -212,6 +221,12 @@ func TestBad(t *testing.T) {
 			}
 			if !tc.noHooks {
 				o.Retry, o.Ready = retry, ready
+			}
+			if tc.policy {
+				o.Setup = policy
+			}
+			if tc.policy && !tc.noHooks {
+				o.Retry = policy
 			}
 			report, err := Run(t.Context(), plane, o)
 			if err != nil {

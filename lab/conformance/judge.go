@@ -19,6 +19,7 @@ package conformance
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -27,6 +28,7 @@ import (
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 )
@@ -170,7 +172,7 @@ func (j *judge) answer(w *Write, before *kueue.Workload) {
 		j.add(RuleRetryCount, Fault, w.Workload, "It applied retryCount %d, and so owns it together with Kueue.", is)
 	}
 
-	if old.State == now.State && old.LastTransitionTime.Equal(&now.LastTransitionTime) && reflect.DeepEqual(old.RequeueAfterSeconds, now.RequeueAfterSeconds) {
+	if old.State == now.State && old.LastTransitionTime.Equal(&now.LastTransitionTime) && j.asksForSameDelay(w, before) {
 		return // a message, say
 	}
 	switch {
@@ -208,13 +210,19 @@ func (j *judge) whileWaiting(w *Write, before *kueue.Workload, old, now *kueue.A
 		if !nearlyOver && !j.changedMood(j.evictedAt(w.Workload, evicted), w.At) {
 			j.takenBack = append(j.takenBack, takenBack{w.Workload, now.State})
 		}
-	case reflect.DeepEqual(old.RequeueAfterSeconds, now.RequeueAfterSeconds):
+	case j.asksForSameDelay(w, before):
 		wait := waiting{w.Workload, evicted.LastTransitionTime.Unix()}
 		if j.rewrites[wait] == 0 {
 			j.waits = append(j.waits, wait)
 		}
 		j.rewrites[wait]++
 	}
+}
+
+// asksForSameDelay returns true if the controller wanted the same delay before the
+// write, or none.
+func (j *judge) asksForSameDelay(w *Write, before *kueue.Workload) bool {
+	return reflect.DeepEqual(asked(before, j.record.Check), asked(w.After, j.record.Check))
 }
 
 // prolonged tells of the waits that were prolonged for nothing.
@@ -316,6 +324,29 @@ func entry(wl *kueue.Workload, check string) *kueue.AdmissionCheckState {
 		}
 	}
 	return nil
+}
+
+// kueueManager is the field manager of what Kueue writes into a check that asks for
+// no delay: that of a policy, or 0 if there is none.
+const kueueManager = "kueue-admission"
+
+// asked returns the delay that the check's controller asks for itself. Nil: none.
+func asked(wl *kueue.Workload, check string) *int32 {
+	path := []string{"f:status", "f:admissionChecks", fmt.Sprintf("k:{\"name\":%q}", check), "f:requeueAfterSeconds"}
+	owners := map[string]bool{}
+	for _, managed := range wl.ManagedFields {
+		fields := map[string]any{}
+		if managed.FieldsV1 == nil || json.Unmarshal(managed.FieldsV1.Raw, &fields) != nil {
+			continue
+		}
+		if _, owns, _ := unstructured.NestedFieldNoCopy(fields, path...); owns {
+			owners[managed.Manager] = true
+		}
+	}
+	if maps.Equal(owners, map[string]bool{kueueManager: true}) {
+		return nil
+	}
+	return entry(wl, check).RequeueAfterSeconds
 }
 
 // applies returns true if the body of an apply names the field of the entry.

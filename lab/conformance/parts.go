@@ -186,22 +186,22 @@ func (r *run) rounds(ctx context.Context) error {
 // retries leads a workload that got a Retry to the reservation after the second
 // one.
 func (r *run) retries(ctx context.Context, t, large *trial, answer *kueue.AdmissionCheckState) error {
-	delay := time.Duration(ptr.Deref(answer.RequeueAfterSeconds, 0)) * time.Second
 	if err := r.openQueue(ctx, false); err != nil {
 		return err
 	}
+	delay, err := t.evicted(ctx)
+	if err != nil {
+		return err
+	}
 	if delay == 0 {
-		r.note("The Retry asks for no delay: Kueue tries the workload again at once, over and over. Set requeueAfterSeconds.")
+		r.note("The Retry asks for no delay, and its AdmissionCheck has no policy: Kueue tries the workload again at once, over and over. Set requeueAfterSeconds, or put a policy, spec.retry, into the manifests.")
 		r.untried("the Retry asks for no delay, so nothing ever waits.", RuleEvicted, RuleTakesBack)
 	} else {
 		r.untried(fmt.Sprintf("the delay, %s, is too short to look on; 4 to 6 s are best.", delay), RuleEvicted, RuleTakesBack)
 	}
-	r.say("Retry, after %s; the workload is evicted and waits", delay)
-	if err := t.until(ctx, patience, "evict it", isTrue(kueue.WorkloadEvicted)); err != nil {
-		return err
-	}
+	r.say("Retry, after %s%s; the workload is evicted and waits", delay, ofPolicy(answer, delay))
 	if delay > r.LongestDelay {
-		r.note("The controller asked for a delay of %s, too long to wait for here. Make it shorter for this test (4 to 6 s are best), or raise -longest-delay.", delay)
+		r.note("The first delay, %s%s, is too long to wait for here. Make it shorter for this test (4 to 6 s are best), or raise -longest-delay.", delay, ofPolicy(answer, delay))
 		_ = r.openQueue(ctx, true)
 		return errCut
 	}
@@ -235,18 +235,17 @@ func (r *run) retries(ctx context.Context, t, large *trial, answer *kueue.Admiss
 		return nil
 	}
 	r.try(RuleFreshTime)
-	if err := t.until(ctx, patience, "evict it", isTrue(kueue.WorkloadEvicted)); err != nil {
+	if delay, err = t.evicted(ctx); err != nil {
 		return err
 	}
 	if err := r.ask(ctx, kueue.CheckStateReady); err != nil {
 		return err
 	}
-	delay = time.Duration(ptr.Deref(second.RequeueAfterSeconds, 0)) * time.Second
 	if delay > r.LongestDelay {
-		r.note("The second delay, %s, is too long to wait for here. Make it shorter for this test, or raise -longest-delay.", delay)
+		r.note("The second delay, %s%s, is too long to wait for here. Make it shorter for this test, or raise -longest-delay.", delay, ofPolicy(second, delay))
 		return errCut
 	}
-	r.say("Retry, after %s", delay)
+	r.say("Retry, after %s%s", delay, ofPolicy(second, delay))
 	return t.until(ctx, delay+patience, "requeue it", r.isRequeued)
 }
 
@@ -340,7 +339,7 @@ func (r *run) inactive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if answer.State == kueue.CheckStateRetry && ptr.Deref(answer.RequeueAfterSeconds, 0) > 0 {
+	if answer.State == kueue.CheckStateRetry {
 		if err := t.until(ctx, patience, "release its quota", isWaiting); err != nil {
 			return err
 		}
@@ -426,7 +425,7 @@ func (r *run) restart(ctx context.Context) error {
 	if err != nil || answer.State != kueue.CheckStateRetry {
 		return err
 	}
-	if err := t.until(ctx, patience, "evict it", isTrue(kueue.WorkloadEvicted)); err != nil {
+	if _, err := t.evicted(ctx); err != nil {
 		return err
 	}
 	r.say("restarted while the workload waits")
@@ -577,6 +576,30 @@ func (t *trial) answer(ctx context.Context, rule Rule) (*kueue.AdmissionCheckSta
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return entry(t.record.Versions[t.workload][t.seen].Workload, t.Check), nil
+}
+
+// evicted waits for the eviction that a Retry brings about, and returns the delay
+// that holds then: the controller's own, or that of a policy, which Kueue writes down
+// with the eviction.
+func (t *trial) evicted(ctx context.Context) (time.Duration, error) {
+	if err := t.until(ctx, patience, "evict it", isTrue(kueue.WorkloadEvicted)); err != nil {
+		return 0, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	own := entry(t.record.Versions[t.workload][t.seen].Workload, t.Check)
+	if own == nil {
+		return 0, nil
+	}
+	return time.Duration(ptr.Deref(own.RequeueAfterSeconds, 0)) * time.Second, nil
+}
+
+// ofPolicy says so if the delay is not the answer's own.
+func ofPolicy(answer *kueue.AdmissionCheckState, delay time.Duration) string {
+	if answer.RequeueAfterSeconds == nil && delay > 0 {
+		return " (that of the policy)"
+	}
+	return ""
 }
 
 // calm returns when nobody has written the Workload for a second.

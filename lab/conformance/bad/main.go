@@ -216,8 +216,9 @@ func (r *reconciler) decide(ctx context.Context, wl *kueue.Workload) (kueue.Admi
 		LastTransitionTime: metav1.Now(),
 		Message:            "as the ConfigMap says",
 	}
-	if answer.State == kueue.CheckStateRetry {
-		delay, err := strconv.ParseInt(config.Data["delay"], 10, 32)
+	// Without a delay a policy is to give it one.
+	if text, found := config.Data["delay"]; found && answer.State == kueue.CheckStateRetry {
+		delay, err := strconv.ParseInt(text, 10, 32)
 		if err != nil {
 			return answer, err
 		}
