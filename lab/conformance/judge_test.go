@@ -522,16 +522,16 @@ func TestReport(t *testing.T) {
 }
 
 func TestFill(t *testing.T) {
-	r := &run{Options: Options{Check: "own"}, namespace: "ns", kubeconfig: "/kubeconfig"}
+	r := &run{Options: Options{Check: "own"}, namespace: "ns", kubeconfig: "/kubeconfig", server: "http://server"}
 	before := time.Now()
-	got := r.fill("{check} {namespace} {kubeconfig} {now+90s}")
+	got := r.fill("{check} {namespace} {kubeconfig} {server} {now+90s}")
 	words := strings.Fields(got)
-	if diff := cmp.Diff([]string{"own", "ns", "/kubeconfig"}, words[:3]); diff != "" {
+	if diff := cmp.Diff([]string{"own", "ns", "/kubeconfig", "http://server"}, words[:4]); diff != "" {
 		t.Errorf("(-want,+got):\n%s", diff)
 	}
-	then, err := time.Parse(time.RFC3339, words[3])
+	then, err := time.Parse(time.RFC3339, words[4])
 	if err != nil || then.Before(before.Add(89*time.Second)) {
-		t.Errorf("%q is not 90 s after %s: %v", words[3], before, err)
+		t.Errorf("%q is not 90 s after %s: %v", words[4], before, err)
 	}
 	if got := r.fill("{now+soon} {other}"); got != "{now+soon} {other}" {
 		t.Errorf("what is not known was changed: %q", got)

@@ -132,12 +132,13 @@ type run struct {
 	cluster                 *Cluster
 	client                  client.WithWatch
 	namespace, queue, other string
-	kubeconfig              string
-	proxy                   *proxy
-	controller              *controlplane.Process
-	notes                   []string
-	tried                   map[Rule]bool
-	began                   time.Time
+	// kubeconfig and server lead to the proxy.
+	kubeconfig, server string
+	proxy              *proxy
+	controller         *controlplane.Process
+	notes              []string
+	tried              map[Rule]bool
+	began              time.Time
 }
 
 // Run tests a controller. An error says why it could not be tested. Several may
@@ -203,7 +204,7 @@ func (r *run) test(ctx context.Context) error {
 		return err
 	}
 	defer r.proxy.stop()
-	r.kubeconfig = filepath.Join(r.Out, "kubeconfig")
+	r.kubeconfig, r.server = filepath.Join(r.Out, "kubeconfig"), r.proxy.address
 	config, err := r.proxy.kubeconfig()
 	if err != nil {
 		return err
@@ -396,10 +397,10 @@ func (r *run) env(kubeconfig string) []string {
 
 var later = regexp.MustCompile(`\{now\+([0-9a-z.]+)\}`)
 
-// fill puts values in the place of {check}, {namespace}, {kubeconfig}, and of
-// {now+5s} the time in five seconds.
+// fill puts values in the place of {check}, {namespace}, {kubeconfig}, {server}, and
+// of {now+5s} the time in five seconds.
 func (r *run) fill(text string) string {
-	text = strings.NewReplacer("{check}", r.Check, "{namespace}", r.namespace, "{kubeconfig}", r.kubeconfig).Replace(text)
+	text = strings.NewReplacer("{check}", r.Check, "{namespace}", r.namespace, "{kubeconfig}", r.kubeconfig, "{server}", r.server).Replace(text)
 	return later.ReplaceAllStringFunc(text, func(match string) string {
 		d, err := time.ParseDuration(later.FindStringSubmatch(match)[1])
 		if err != nil {
