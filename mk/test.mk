@@ -55,9 +55,10 @@ test-unit: fresh-tree ## Run upstream's and our unit tests of the touched packag
 
 .PHONY: test-modules
 test-modules: fresh-tree ## Run the unit tests of our Go modules: the tools, the laboratory, the kit, the examples.
-	@for module in $(OUR_MODULES); do \
+	@plain=$$(cd $(BASE_PIN) && go list -m -f '{{.Dir}}' $(BASE_MODULE)); \
+	for module in $(OUR_MODULES); do \
 		echo "==> tests of our module in $$module"; \
-		(cd $$module && PATCHED_TREE=$(TREE_DIR) go test -short ./...); \
+		(cd $$module && PLAIN=$$plain PATCHED_TREE=$(TREE_DIR) go test -short ./...); \
 	done
 
 .PHONY: test-observability

@@ -146,6 +146,21 @@ func TestMigration(t *testing.T) {
 	})
 }
 
+// What is made from the tree differs from plain Kueue as "release check" has it.
+func TestDifferences(t *testing.T) {
+	r := newRelease(t, "")
+	r.tree, r.base = patchedTree(t), plainSource(t)
+	if err := errors.Join(r.makeManifests(), r.makeChart()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.checkManifests(t.Context()); err != nil {
+		t.Errorf("the manifests:\n%v", err)
+	}
+	if err := r.checkChart(t.Context()); err != nil {
+		t.Errorf("the chart:\n%v", err)
+	}
+}
+
 // A gate without a name, or without a value, must not get as far as the manager.
 func TestChartValues(t *testing.T) {
 	r := newRelease(t, "")
