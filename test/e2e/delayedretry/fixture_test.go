@@ -50,8 +50,13 @@ const (
 // createCheck creates an active check, which says what the spec says with say.
 func createCheck() kueue.AdmissionCheckReference {
 	ginkgo.GinkgoHelper()
+	return createCheckWithPolicy(nil)
+}
+
+func createCheckWithPolicy(policy *kueue.AdmissionCheckRetryPolicy) kueue.AdmissionCheckReference {
+	ginkgo.GinkgoHelper()
 	check := utiltestingapi.MakeAdmissionCheck("").ControllerName(controllerName).Obj()
-	check.GenerateName = namePrefix
+	check.GenerateName, check.Spec.Retry = namePrefix, policy
 	util.MustCreate(ctx, k8sClient, check)
 	ginkgo.DeferCleanup(func() { util.ExpectObjectToBeDeleted(ctx, k8sClient, check, true) })
 	util.SetAdmissionCheckActive(ctx, k8sClient, check, metav1.ConditionTrue)
