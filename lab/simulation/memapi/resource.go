@@ -23,14 +23,19 @@ import (
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
+	"k8s.io/apiextensions-apiserver/pkg/registry/customresource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured/unstructuredscheme"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json" // numbers stay integers, as rules expect
 	"k8s.io/apimachinery/pkg/util/managedfields"
-	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/registry/rest"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/yaml"
 )
@@ -50,10 +55,14 @@ type Resource struct {
 
 	// Nil for what is not read from a CRD: such objects are stored as they come.
 	structural *structuralschema.Structural
-	validator  validation.SchemaValidator
-	cel        *cel.Validator
 
-	manager, statusManager *managedfields.FieldManager
+	main, status endpoint
+}
+
+// endpoint is what the API server has for the objects, and for their status.
+type endpoint struct {
+	strategy rest.CreateUpdateResetFieldsStrategy
+	manager  *managedfields.FieldManager
 }
 
 // GVR returns what the paths of the API name the resource by.
@@ -64,6 +73,7 @@ func (r *Resource) GVR() schema.GroupVersionResource {
 // Builtin returns a resource without a schema.
 func Builtin(gvk schema.GroupVersionKind, plural string, namespaced, hasStatus bool) (*Resource, error) {
 	r := &Resource{GVK: gvk, Plural: plural, Namespaced: namespaced, HasStatus: hasStatus}
+	r.main.strategy, r.status.strategy = newBuiltin(r)
 	return r, r.setFieldManagers(managedfields.NewDeducedTypeConverter())
 }
 
@@ -96,10 +106,9 @@ func FromCRD(file, version string) (*Resource, error) {
 		if r.structural, err = structuralschema.NewStructural(props); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
-		if r.validator, _, err = validation.NewSchemaValidator(props); err != nil {
+		if err := r.setStrategies(props); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
-		r.cel = cel.NewValidator(r.structural, true, celconfig.PerCallLimit)
 		openAPI, err := builder.BuildOpenAPIV3(crd, version, builder.Options{})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
@@ -113,26 +122,86 @@ func FromCRD(file, version string) (*Resource, error) {
 	return nil, fmt.Errorf("%s: no version %s", file, version)
 }
 
-func (r *Resource) setFieldManagers(converter managedfields.TypeConverter) error {
-	version := fieldpath.APIVersion(r.GVK.GroupVersion().String())
-	manager := func(subresource string, reset ...string) (*managedfields.FieldManager, error) {
-		fields := map[fieldpath.APIVersion]*fieldpath.Set{version: fieldpath.NewSet()}
-		for _, name := range reset {
-			fields[version].Insert(fieldpath.MakePathOrDie(name))
+// setStrategies takes those of the API server, with the schemas.
+func (r *Resource) setStrategies(props *apiextensions.JSONSchemaProps) error {
+	validator, _, err := validation.NewSchemaValidator(props)
+	if err != nil {
+		return err
+	}
+	var (
+		status          *apiextensions.CustomResourceSubresourceStatus
+		statusValidator validation.SchemaValidator
+	)
+	if r.HasStatus {
+		status = &apiextensions.CustomResourceSubresourceStatus{}
+		if statusProps, found := props.Properties["status"]; found {
+			if statusValidator, _, err = validation.NewSchemaValidator(&statusProps); err != nil {
+				return err
+			}
 		}
-		return managedfields.NewDefaultCRDFieldManager(converter, unstructuredConvertor{}, noDefaults{}, r, r.GVK, r.GVK.GroupVersion(),
-			subresource, fieldpath.NewExcludeFilterSetMap(fields))
 	}
+	main := customresource.NewStrategy(unstructuredscheme.NewUnstructuredObjectTyper(), r.Namespaced, r.GVK, validator, statusValidator, r.structural, status, nil, nil)
+	r.main.strategy, r.status.strategy = main, customresource.NewStatusStrategy(main)
+	return nil
+}
+
+func (r *Resource) setFieldManagers(converter managedfields.TypeConverter) error {
 	var err error
-	if !r.HasStatus {
-		r.manager, err = manager("")
-		return err
+	manager := func(subresource string, s rest.CreateUpdateResetFieldsStrategy) *managedfields.FieldManager {
+		var m *managedfields.FieldManager
+		if err == nil {
+			m, err = managedfields.NewDefaultCRDFieldManager(converter, unstructuredConvertor{}, defaulter{r}, r, r.GVK, r.GVK.GroupVersion(),
+				subresource, fieldpath.NewExcludeFilterSetMap(s.GetResetFields()))
+		}
+		return m
 	}
-	if r.manager, err = manager("", "status"); err != nil {
-		return err
-	}
-	r.statusManager, err = manager("status", "spec")
+	r.main.manager = manager("", r.main.strategy)
+	r.status.manager = manager("status", r.status.strategy)
 	return err
+}
+
+// decode reads an object as the API server does: without fields that the schema does
+// not have, and with its defaults.
+func (r *Resource) decode(data []byte) (*unstructured.Unstructured, error) {
+	obj := &unstructured.Unstructured{}
+	if r.structural == nil {
+		if err := utiljson.Unmarshal(data, &obj.Object); err != nil {
+			return nil, err
+		}
+		obj.SetGroupVersionKind(r.GVK)
+		return obj, nil
+	}
+	if err := obj.UnmarshalJSON(data); err != nil {
+		return nil, err
+	}
+	if obj.GroupVersionKind() == r.GVK {
+		metadata, found, err := objectmeta.GetObjectMeta(obj.Object, false)
+		if err != nil {
+			return nil, err
+		}
+		pruning.Prune(obj.Object, r.structural, true)
+		defaulting.PruneNonNullableNullsWithoutDefaults(obj.Object, r.structural)
+		if err := objectmeta.Coerce(nil, obj.Object, r.structural, false, false); err != nil {
+			return nil, err
+		}
+		obj.SetGroupVersionKind(r.GVK)
+		if found {
+			if err := objectmeta.SetObjectMeta(obj.Object, metadata); err != nil {
+				return nil, err
+			}
+		}
+	}
+	defaulter{r}.Default(obj)
+	return obj, nil
+}
+
+// defaulter sets the defaults of the schema.
+type defaulter struct{ resource *Resource }
+
+func (d defaulter) Default(obj runtime.Object) {
+	if u, ok := obj.(*unstructured.Unstructured); ok && d.resource.structural != nil && u.GroupVersionKind() == d.resource.GVK {
+		defaulting.Default(u.Object, d.resource.structural)
+	}
 }
 
 // New makes an empty object, for the field managers.
@@ -162,7 +231,3 @@ func (unstructuredConvertor) ConvertToVersion(in runtime.Object, _ runtime.Group
 func (unstructuredConvertor) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string) (string, string, error) {
 	return label, value, nil
 }
-
-type noDefaults struct{}
-
-func (noDefaults) Default(runtime.Object) {}

@@ -18,17 +18,19 @@ limitations under the License.
 // in which things happen: every request and every event of a watch can be held
 // back. It speaks HTTP through an http.RoundTripper, so that clients, informers
 // and leader election run as they are, and it uses the API server's own field
-// managers, schemas and validation.
+// managers, schemas, strategies and validation.
 //
-// Differences from a real API server: no watch cache or bookmarks, no selectors,
-// no admission chain but one function, and dependents are deleted at once.
+// It is held against the real API server by differential_test.go; what it does
+// otherwise is listed in known_test.go, with the reasons.
 package memapi
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,21 +38,24 @@ import (
 	"time"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	utiljson "k8s.io/apimachinery/pkg/util/json" // numbers stay integers, as rules expect
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/apimachinery/pkg/watch"
-	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/endpoints/handlers/fieldmanager"
+	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/utils/ptr"
 )
 
 // Write is a change of an object, told to Options.OnWrite.
@@ -88,6 +93,8 @@ type Server struct {
 	objects  map[schema.GroupVersionResource]map[types.NamespacedName]*unstructured.Unstructured
 	// encoded has the stored objects as JSON.
 	encoded map[*unstructured.Unstructured]json.RawMessage
+	// written has those that are written otherwise than they are read: with nulls.
+	written map[*unstructured.Unstructured]*unstructured.Unstructured
 	log     map[schema.GroupVersionResource][]event
 	watches []*Watch
 }
@@ -109,6 +116,7 @@ func NewServer(scheme *runtime.Scheme, resources []*Resource, opts Options) *Ser
 		resources: make(map[schema.GroupVersionResource]*Resource, len(resources)),
 		objects:   make(map[schema.GroupVersionResource]map[types.NamespacedName]*unstructured.Unstructured),
 		encoded:   make(map[*unstructured.Unstructured]json.RawMessage),
+		written:   make(map[*unstructured.Unstructured]*unstructured.Unstructured),
 		revision:  make(map[schema.GroupVersionResource]int),
 		log:       make(map[schema.GroupVersionResource][]event),
 	}
@@ -148,15 +156,15 @@ func (s *Server) sorted(gvr schema.GroupVersionResource, namespace string) []*un
 	return objects
 }
 
-// encode returns an object as JSON.
-func (s *Server) encode(obj *unstructured.Unstructured) (json.RawMessage, error) {
+// json returns an object as JSON.
+func (s *Server) json(obj *unstructured.Unstructured) json.RawMessage {
 	s.mu.Lock()
 	data, found := s.encoded[obj]
 	s.mu.Unlock()
 	if found {
-		return data, nil
+		return data
 	}
-	return json.Marshal(obj.Object)
+	return encode(obj)
 }
 
 // request is one that changes something.
@@ -168,167 +176,206 @@ type request struct {
 	Subresource  string
 	PatchType    types.PatchType
 	FieldManager string
-	Force        bool
+	Force        *bool
+	UserAgent    string
 	Body         []byte
 }
 
-func (s *Server) write(req request) (*unstructured.Unstructured, error) {
+// manager is who owns what the request writes.
+func (r *request) manager() string {
+	if r.FieldManager != "" {
+		return r.FieldManager
+	}
+	name, _, _ := strings.Cut(r.UserAgent, "/")
+	return name
+}
+
+func (r *request) endpoint() endpoint {
+	if r.Subresource != "" {
+		return r.Resource.status
+	}
+	return r.Resource.main
+}
+
+func (r *request) context() context.Context {
+	return genericapirequest.WithNamespace(context.Background(), r.Key.Namespace)
+}
+
+// write returns the object as it is then, or a status, and if it is a new one.
+func (s *Server) write(req request) (any, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	gr := req.Resource.GVR().GroupResource()
 	if req.Subresource != "" && (req.Subresource != "status" || !req.Resource.HasStatus) {
-		return nil, apierrors.NewNotFound(req.Resource.GVR().GroupResource(), req.Key.Name+"/"+req.Subresource)
+		return nil, false, apierrors.NewGenericServerResponse(http.StatusNotFound, req.Verb, gr, req.Key.Name, "", 0, false)
 	}
 	old := s.objects[req.Resource.GVR()][req.Key]
 	switch req.Verb {
 	case http.MethodPost:
-		obj := &unstructured.Unstructured{}
-		if err := utiljson.Unmarshal(req.Body, &obj.Object); err != nil {
-			return nil, apierrors.NewBadRequest(err.Error())
+		obj, err := req.Resource.decode(req.Body)
+		if err != nil {
+			return nil, false, apierrors.NewBadRequest(err.Error())
 		}
-		return s.create(req, obj)
+		obj, err = s.create(req, obj)
+		return obj, true, err
 	case http.MethodDelete:
-		return s.delete(req, old)
-	}
-	if old == nil && req.PatchType != types.ApplyPatchType {
-		return nil, apierrors.NewNotFound(req.Resource.GVR().GroupResource(), req.Key.Name)
-	}
-	if old == nil {
-		return nil, apierrors.NewBadRequest("server-side apply of a new object is not supported")
+		obj, err := s.delete(req, old)
+		return obj, false, err
+	case http.MethodPatch:
+		if errs := metav1validation.ValidatePatchOptions(&metav1.PatchOptions{FieldManager: req.FieldManager, Force: req.Force}, req.PatchType); len(errs) > 0 {
+			return nil, false, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "PatchOptions"}, "", errs)
+		}
+		if req.PatchType == types.StrategicMergePatchType && req.Resource.structural != nil {
+			return nil, false, negotiation.NewUnsupportedMediaTypeError([]string{string(types.JSONPatchType), string(types.MergePatchType), string(types.ApplyYAMLPatchType)})
+		}
 	}
 	obj, err := s.changed(req, old)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return s.update(req, old, obj)
+	if old == nil {
+		obj, err = s.create(req, obj)
+	} else {
+		obj, err = s.update(req, old, obj)
+	}
+	return obj, old == nil, err
 }
 
-// changed returns old with what the request asks for, field managers included.
+// changed returns old with what the request asks for, field managers included. Old is
+// nil when there is no such object yet.
 func (s *Server) changed(req request, old *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	r := req.Resource
-	manager := r.manager
-	if req.Subresource != "" {
-		manager = r.statusManager
-	}
-	obj := &unstructured.Unstructured{}
-	switch {
-	case req.Verb == http.MethodPut:
-		if err := utiljson.Unmarshal(req.Body, &obj.Object); err != nil {
+	r, gr := req.Resource, req.Resource.GVR().GroupResource()
+	var obj *unstructured.Unstructured
+	var err error
+	if req.Verb == http.MethodPut {
+		if obj, err = r.decode(req.Body); err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
-		if obj.GetResourceVersion() == "" && r.structural != nil {
-			return nil, apierrors.NewInvalid(r.GVK.GroupKind(), req.Key.Name, nil)
+		if err := accepts(req, obj); err != nil {
+			return nil, err
+		}
+	}
+	if old == nil && (req.PatchType != types.ApplyPatchType || req.Subresource != "") {
+		return nil, apierrors.NewNotFound(gr, req.Key.Name)
+	}
+	switch {
+	case req.Verb == http.MethodPut:
+		if uid := obj.GetUID(); uid != "" && uid != old.GetUID() {
+			return nil, apierrors.NewConflict(gr, req.Key.Name, fmt.Errorf("precondition failed: the UID is %s", old.GetUID()))
 		}
 	case req.PatchType == types.ApplyPatchType:
 		patch := &unstructured.Unstructured{}
-		if err := utiljson.Unmarshal(req.Body, &patch.Object); err != nil {
+		if err := yaml.Unmarshal(req.Body, &patch.Object); err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
-		if err := conflict(r, old, patch); err != nil {
-			return nil, err
+		live, _ := r.New(r.GVK)
+		if old != nil {
+			live = old
 		}
-		applied, err := manager.Apply(old.DeepCopy(), patch, req.FieldManager, req.Force)
+		applied, err := req.endpoint().manager.Apply(live, patch, req.FieldManager, ptr.Deref(req.Force, false))
 		if err != nil {
 			return nil, err
 		}
 		obj = applied.(*unstructured.Unstructured)
-		obj.SetResourceVersion(old.GetResourceVersion())
-		return s.subresource(req, old, obj), nil
+		if old == nil && obj.GetUID() != "" {
+			return nil, apierrors.NewConflict(gr, req.Key.Name, fmt.Errorf("uid mismatch: there is no such object"))
+		}
+		return obj, named(req, obj)
 	default:
-		before, err := json.Marshal(old.Object)
+		after, err := s.patched(req, old)
 		if err != nil {
 			return nil, err
 		}
-		var after []byte
-		switch req.PatchType {
-		case types.MergePatchType:
-			after, err = jsonpatch.MergePatch(before, req.Body)
-		case types.StrategicMergePatchType:
-			var typed runtime.Object
-			if typed, err = s.strategic.New(r.GVK); err == nil {
-				after, err = strategicpatch.StrategicMergePatch(before, req.Body, typed)
-			}
-		default:
-			err = fmt.Errorf("patch type %q is not supported", req.PatchType)
+		if obj, err = r.decode(after); err != nil {
+			return nil, apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{field.Invalid(field.NewPath("patch"), string(after), err.Error())})
 		}
+	}
+	if !r.Plain {
+		obj = req.endpoint().manager.UpdateNoErrors(old, obj, req.manager()).(*unstructured.Unstructured)
+	}
+	return obj, named(req, obj)
+}
+
+// patched returns the JSON of the object after a patch.
+func (s *Server) patched(req request, old *unstructured.Unstructured) ([]byte, error) {
+	before := s.encoded[old]
+	switch req.PatchType {
+	case types.MergePatchType:
+		after, err := jsonpatch.MergePatch(before, req.Body)
+		if errors.Is(err, jsonpatch.ErrBadJSONPatch) {
+			err = apierrors.NewBadRequest(err.Error())
+		}
+		return after, err
+	case types.JSONPatchType:
+		patch, err := jsonpatch.DecodePatch(req.Body)
 		if err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
-		if err := utiljson.Unmarshal(after, &obj.Object); err != nil {
+		after, err := patch.Apply(before)
+		if err != nil {
+			return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
+		}
+		return after, nil
+	case types.StrategicMergePatchType:
+		typed, err := s.strategic.New(req.Resource.GVK)
+		if err != nil {
+			return nil, err
+		}
+		after, err := strategicpatch.StrategicMergePatch(before, req.Body, typed)
+		if err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
+		return after, nil
 	}
-	if err := conflict(r, old, obj); err != nil {
-		return nil, err
-	}
-	obj.SetResourceVersion(old.GetResourceVersion())
-	obj.SetGroupVersionKind(r.GVK)
-	if r.structural != nil {
-		pruning.Prune(obj.Object, r.structural, true)
-		defaulting.PruneNonNullableNullsWithoutDefaults(obj.Object, r.structural)
-		defaulting.Default(obj.Object, r.structural)
-	}
-	obj.SetManagedFields(old.GetManagedFields())
-	if r.Plain {
-		return s.subresource(req, old, obj), nil
-	}
-	managed := manager.UpdateNoErrors(old.DeepCopy(), obj, req.FieldManager).(*unstructured.Unstructured)
-	return s.subresource(req, old, managed), nil
+	return nil, negotiation.NewUnsupportedMediaTypeError(nil)
 }
 
-func conflict(r *Resource, old, obj *unstructured.Unstructured) error {
-	if version := obj.GetResourceVersion(); version != "" && version != old.GetResourceVersion() {
-		return apierrors.NewConflict(r.GVR().GroupResource(), old.GetName(), fmt.Errorf("the object has been modified; please apply your changes to the latest version and try again"))
+// accepts looks at what an object says that it is.
+func accepts(req request, obj *unstructured.Unstructured) error {
+	if gv := obj.GroupVersionKind().GroupVersion(); gv != req.Resource.GVK.GroupVersion() {
+		return apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)", gv, req.Resource.GVK.GroupVersion()))
 	}
-	if uid := obj.GetUID(); uid != "" && uid != old.GetUID() {
-		return apierrors.NewConflict(r.GVR().GroupResource(), old.GetName(), fmt.Errorf("uid mismatch"))
+	return named(req, obj)
+}
+
+// named looks at the name and the namespace of an object, and sets the latter.
+func named(req request, obj *unstructured.Unstructured) error {
+	if err := rest.EnsureObjectNamespaceMatchesRequestNamespace(rest.ExpectedNamespaceForScope(req.Key.Namespace, req.Resource.Namespaced), obj); err != nil {
+		return err
+	}
+	switch name := obj.GetName(); {
+	case req.Verb == http.MethodPost:
+		return nil
+	case name == "":
+		return apierrors.NewBadRequest("the name of the object must be provided")
+	case name != req.Key.Name:
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", name, req.Key.Name))
 	}
 	return nil
 }
 
-// subresource restores from old what the request must not change.
-func (s *Server) subresource(req request, old, obj *unstructured.Unstructured) *unstructured.Unstructured {
-	if !req.Resource.HasStatus {
-		return obj
-	}
-	if req.Subresource == "" {
-		setStatus(obj, old)
-		return obj
-	}
-	kept := old.DeepCopy()
-	kept.SetManagedFields(obj.GetManagedFields())
-	setStatus(kept, obj)
-	return kept
-}
-
-func setStatus(obj, from *unstructured.Unstructured) {
-	if status, found := from.Object["status"]; found {
-		obj.Object["status"] = runtime.DeepCopyJSONValue(status)
-	} else {
-		delete(obj.Object, "status")
-	}
-}
-
 func (s *Server) create(req request, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	r := req.Resource
-	obj.SetGroupVersionKind(r.GVK)
+	r, gr := req.Resource, req.Resource.GVR().GroupResource()
+	if req.Verb == http.MethodPost {
+		if err := accepts(req, obj); err != nil {
+			return nil, err
+		}
+		rest.WipeObjectMetaSystemFields(obj)
+		if !r.Plain {
+			empty, _ := r.New(r.GVK)
+			obj = r.main.manager.UpdateNoErrors(empty, obj, req.manager()).(*unstructured.Unstructured)
+		}
+	}
 	s.uids++
-	if obj.GetName() == "" {
+	if obj.GetName() == "" && obj.GetGenerateName() != "" {
 		obj.SetName(fmt.Sprintf("%s%05d", obj.GetGenerateName(), s.uids))
 	}
-	key := types.NamespacedName{Namespace: req.Key.Namespace, Name: obj.GetName()}
-	if s.objects[r.GVR()][key] != nil {
-		return nil, apierrors.NewAlreadyExists(r.GVR().GroupResource(), key.Name)
-	}
-	if r.HasStatus {
-		delete(obj.Object, "status")
-		obj.SetGeneration(1)
-	}
-	obj.SetNamespace(key.Namespace)
 	obj.SetUID(types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", s.uids)))
 	obj.SetCreationTimestamp(metav1.NewTime(time.Now().Truncate(time.Second)))
-	if r.structural != nil {
-		pruning.Prune(obj.Object, r.structural, true)
-		defaulting.Default(obj.Object, r.structural)
+	if r.Plain {
+		r.main.strategy.PrepareForCreate(req.context(), obj)
+	} else if err := rest.BeforeCreate(r.main.strategy, req.context(), obj); err != nil {
+		return nil, err
 	}
 	if err := s.admit(req, nil, obj); err != nil {
 		return nil, err
@@ -336,96 +383,59 @@ func (s *Server) create(req request, obj *unstructured.Unstructured) (*unstructu
 	if r.Forget {
 		return obj, nil
 	}
-	if !r.Plain {
-		empty, _ := r.New(r.GVK)
-		obj = r.manager.UpdateNoErrors(empty, obj, req.FieldManager).(*unstructured.Unstructured)
+	if version := obj.GetResourceVersion(); version != "" && version != "0" && req.Verb == http.MethodPost {
+		return nil, storage.ErrResourceVersionSetOnCreate
 	}
-	s.store(req, watch.Added, nil, obj)
-	return obj, nil
+	if s.objects[r.GVR()][types.NamespacedName{Namespace: req.Key.Namespace, Name: obj.GetName()}] != nil {
+		return nil, apierrors.NewAlreadyExists(gr, obj.GetName())
+	}
+	return s.store(req, watch.Added, nil, obj), nil
 }
 
 func (s *Server) update(req request, old, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	obj.SetUID(old.GetUID())
-	obj.SetCreationTimestamp(old.GetCreationTimestamp())
-	obj.SetDeletionTimestamp(old.GetDeletionTimestamp())
-	obj.SetGeneration(old.GetGeneration())
-	if req.Resource.HasStatus && specChanged(old, obj) {
-		obj.SetGeneration(old.GetGeneration() + 1)
+	r, gr := req.Resource, req.Resource.GVR().GroupResource()
+	e := req.endpoint()
+	if version := obj.GetResourceVersion(); version == "" || version == "0" {
+		if !e.strategy.AllowUnconditionalUpdate() && !r.Plain {
+			return nil, apierrors.NewInvalid(schema.GroupKind{Group: gr.Group, Kind: gr.Resource}, req.Key.Name, field.ErrorList{field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update")})
+		}
+		obj.SetResourceVersion(old.GetResourceVersion())
+	} else if version != old.GetResourceVersion() {
+		return nil, apierrors.NewConflict(gr, req.Key.Name, errors.New(registry.OptimisticLockErrorMsg))
+	}
+	if r.Plain {
+		obj.SetUID(old.GetUID())
+		obj.SetCreationTimestamp(old.GetCreationTimestamp())
+		obj.SetDeletionTimestamp(old.GetDeletionTimestamp())
+		obj.SetDeletionGracePeriodSeconds(old.GetDeletionGracePeriodSeconds())
+		obj.SetGeneration(old.GetGeneration())
+		e.strategy.PrepareForUpdate(req.context(), obj, old)
+	} else {
+		if err := rest.BeforeUpdate(e.strategy, req.context(), obj, old); err != nil {
+			return nil, err
+		}
+		if _, err := fieldmanager.IgnoreManagedFieldsTimestampsTransformer(req.context(), obj, old); err != nil {
+			return nil, err
+		}
 	}
 	if err := s.admit(req, old, obj); err != nil {
 		return nil, err
 	}
-	if sameButForTimes(old, obj) {
-		return old, nil
+	if registry.ShouldDeleteDuringUpdate(req.context(), "", obj, old) {
+		s.remove(req, old)
+		return obj, nil
 	}
-	if obj.GetDeletionTimestamp() != nil && len(obj.GetFinalizers()) == 0 {
-		s.remove(req, obj)
-		return obj.DeepCopy(), nil
-	}
-	s.store(req, watch.Modified, old, obj)
-	return obj, nil
-}
-
-func specChanged(old, obj *unstructured.Unstructured) bool {
-	for _, o := range []*unstructured.Unstructured{old, obj} {
-		for field := range o.Object {
-			if field != "metadata" && field != "status" && !apiequality.Semantic.DeepEqual(old.Object[field], obj.Object[field]) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// sameButForTimes returns true if nothing but the times of field managers differ.
-// Such a request is not stored.
-func sameButForTimes(old, obj *unstructured.Unstructured) bool {
-	for field, value := range obj.Object {
-		if field != "metadata" && !apiequality.Semantic.DeepEqual(old.Object[field], value) {
-			return false
-		}
-	}
-	if len(old.Object) != len(obj.Object) {
-		return false
-	}
-	timeless := func(o *unstructured.Unstructured) map[string]any {
-		metadata := runtime.DeepCopyJSON(o.Object["metadata"].(map[string]any))
-		entries, _ := metadata["managedFields"].([]any)
-		for _, entry := range entries {
-			delete(entry.(map[string]any), "time")
-		}
-		return metadata
-	}
-	return apiequality.Semantic.DeepEqual(timeless(old), timeless(obj))
+	return s.store(req, watch.Modified, old, obj), nil
 }
 
 func (s *Server) admit(req request, old, obj *unstructured.Unstructured) error {
-	if s.opts.Admit != nil {
-		if err := s.opts.Admit(req.Resource, req.Subresource, old, obj); err != nil {
-			return err
-		}
-	}
-	r := req.Resource
-	if r.structural == nil || r.Plain {
+	if s.opts.Admit == nil {
 		return nil
 	}
-	errs := validation.ValidateCustomResource(nil, obj.Object, r.validator)
-	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, r.structural, obj.Object)...)
-	if r.cel != nil && len(errs) == 0 && req.Subresource == "" {
-		var oldObject any
-		if old != nil {
-			oldObject = old.Object
-		}
-		celErrs, _ := r.cel.Validate(context.Background(), nil, r.structural, obj.Object, oldObject, celconfig.RuntimeCELCostBudget)
-		errs = append(errs, celErrs...)
-	}
-	if len(errs) > 0 {
-		return apierrors.NewInvalid(r.GVK.GroupKind(), obj.GetName(), errs)
-	}
-	return nil
+	return s.opts.Admit(req.Resource, req.Subresource, old, obj)
 }
 
-func (s *Server) delete(req request, old *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (s *Server) delete(req request, old *unstructured.Unstructured) (any, error) {
 	gr := req.Resource.GVR().GroupResource()
 	if old == nil {
 		return nil, apierrors.NewNotFound(gr, req.Key.Name)
@@ -436,58 +446,112 @@ func (s *Server) delete(req request, old *unstructured.Unstructured) (*unstructu
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
 	}
-	if p := opts.Preconditions; p != nil {
-		if p.UID != nil && *p.UID != old.GetUID() || p.ResourceVersion != nil && *p.ResourceVersion != old.GetResourceVersion() {
-			return nil, apierrors.NewConflict(gr, req.Key.Name, fmt.Errorf("precondition failed"))
-		}
+	obj := old.DeepCopy()
+	if _, _, err := rest.BeforeDelete(req.Resource.main.strategy, req.context(), obj, &opts); err != nil {
+		return nil, err
 	}
-	if len(old.GetFinalizers()) == 0 {
+	switch {
+	case len(old.GetFinalizers()) == 0:
 		s.remove(req, old)
-		return old.DeepCopy(), nil
+		return metav1.Status{
+			TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess,
+			Details: &metav1.StatusDetails{Name: old.GetName(), Group: gr.Group, Kind: gr.Resource, UID: old.GetUID()},
+		}, nil
+	case old.GetDeletionTimestamp() != nil:
+		return old, nil
 	}
-	if old.GetDeletionTimestamp() == nil {
-		obj := old.DeepCopy()
-		now := metav1.NewTime(time.Now().Truncate(time.Second))
-		obj.SetDeletionTimestamp(&now)
-		s.store(req, watch.Modified, old, obj)
-		return obj, nil
+	obj.SetDeletionTimestamp(ptr.To(metav1.NewTime(time.Now().Truncate(time.Second))))
+	obj.SetDeletionGracePeriodSeconds(ptr.To[int64](0))
+	if obj.GetGeneration() > 0 {
+		obj.SetGeneration(obj.GetGeneration() + 1)
 	}
-	return old.DeepCopy(), nil
+	return s.store(req, watch.Modified, old, obj), nil
 }
 
-// remove deletes an object and those that it owns.
+// remove deletes an object and those that it owns. Watches are told of it as it was
+// stored last.
 func (s *Server) remove(req request, obj *unstructured.Unstructured) {
-	s.store(req, watch.Deleted, obj, nil)
+	s.store(req, watch.Deleted, obj, obj.DeepCopy())
+	var dependents []request
 	for gvr, objects := range s.objects {
 		for key, dependent := range objects {
 			for _, owner := range dependent.GetOwnerReferences() {
 				if owner.UID == obj.GetUID() {
-					_, _ = s.delete(request{Caller: "garbage-collector", Verb: http.MethodDelete, Resource: s.resources[gvr], Key: key}, dependent)
+					dependents = append(dependents, request{Caller: "garbage-collector", Verb: http.MethodDelete, Resource: s.resources[gvr], Key: key, UserAgent: "garbage-collector"})
 				}
 			}
 		}
 	}
+	slices.SortFunc(dependents, func(a, b request) int {
+		return strings.Compare(a.Resource.Plural+"/"+a.Key.String(), b.Resource.Plural+"/"+b.Key.String())
+	})
+	for _, d := range dependents {
+		_, _ = s.delete(d, s.objects[d.Resource.GVR()][d.Key])
+	}
 }
 
-func (s *Server) store(req request, kind watch.EventType, old, obj *unstructured.Unstructured) {
+// store returns what is stored: old, if the object is as it was.
+func (s *Server) store(req request, kind watch.EventType, old, obj *unstructured.Unstructured) *unstructured.Unstructured {
 	gvr := req.Resource.GVR()
+	if kind == watch.Modified {
+		before := old
+		if written, found := s.written[old]; found {
+			before = written
+		}
+		if reflect.DeepEqual(obj.Object, before.Object) {
+			return old
+		}
+	}
 	s.revision[gvr]++
+	obj.SetResourceVersion(strconv.Itoa(s.revision[gvr]))
 	stored := obj
 	if kind == watch.Deleted {
-		stored = old.DeepCopy()
-		delete(s.objects[gvr], types.NamespacedName{Namespace: old.GetNamespace(), Name: old.GetName()})
+		delete(s.objects[gvr], types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()})
 	} else {
-		s.objects[gvr][types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}] = obj
+		// Other requests were decoded when they came.
+		if req.PatchType == types.ApplyPatchType && hasEmpty(obj.Object) {
+			var err error
+			if stored, err = req.Resource.decode(encode(obj)); err != nil {
+				panic(err) // it is valid
+			}
+			s.written[stored] = obj
+		}
+		s.objects[gvr][types.NamespacedName{Namespace: stored.GetNamespace(), Name: stored.GetName()}] = stored
 	}
-	stored.SetResourceVersion(strconv.Itoa(s.revision[gvr]))
-	data, err := json.Marshal(stored.Object)
+	s.encoded[stored] = encode(stored)
+	s.log[gvr] = append(s.log[gvr], event{kind: kind, revision: s.revision[gvr], object: stored,
+		statusOnly: req.Resource.HasStatus && kind == watch.Modified && old.GetGeneration() == stored.GetGeneration()})
+	if s.opts.OnWrite != nil {
+		write := Write{Caller: req.Caller, FieldManager: req.manager(), Verb: req.Verb, Subresource: req.Subresource, Old: old, New: stored}
+		if kind == watch.Deleted {
+			write.New = nil
+		}
+		s.opts.OnWrite(write)
+	}
+	return stored
+}
+
+// hasEmpty returns true if there is something that may not be read as it is written.
+func hasEmpty(value any) bool {
+	switch value := value.(type) {
+	case nil:
+		return true
+	case map[string]any:
+		for _, v := range value {
+			if hasEmpty(v) {
+				return true
+			}
+		}
+	case []any:
+		return len(value) == 0 || slices.ContainsFunc(value, hasEmpty)
+	}
+	return false
+}
+
+func encode(obj *unstructured.Unstructured) json.RawMessage {
+	data, err := json.Marshal(obj.Object)
 	if err != nil {
 		panic(err) // it was decoded from JSON
 	}
-	s.encoded[stored] = data
-	s.log[gvr] = append(s.log[gvr], event{kind: kind, revision: s.revision[gvr], object: stored,
-		statusOnly: req.Resource.HasStatus && old != nil && obj != nil && old.GetGeneration() == obj.GetGeneration()})
-	if s.opts.OnWrite != nil {
-		s.opts.OnWrite(Write{Caller: req.Caller, FieldManager: req.FieldManager, Verb: req.Verb, Subresource: req.Subresource, Old: old, New: obj})
-	}
+	return data
 }

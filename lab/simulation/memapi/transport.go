@@ -34,6 +34,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 )
 
 // Call describes a request to a Gate.
@@ -99,12 +100,12 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	call, err := parsePath(req.URL.Path)
 	if err != nil {
-		return t.answer(req, nil, err)
+		return t.answer(req, 0, nil, err)
 	}
 	call.Caller, call.Verb = t.caller, req.Method
 	resource := t.server.resources[call.GVR]
 	if resource == nil {
-		return t.answer(req, nil, apierrors.NewNotFound(call.GVR.GroupResource(), call.Key.Name))
+		return t.answer(req, 0, nil, apierrors.NewNotFound(call.GVR.GroupResource(), call.Key.Name))
 	}
 	query := req.URL.Query()
 	if req.Method == http.MethodGet {
@@ -114,17 +115,20 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		case query.Get("sendInitialEvents") != "":
 			err = apierrors.NewBadRequest("sendInitialEvents is not supported")
 		case query.Get("watch") != "":
-			revision, _ := strconv.Atoi(query.Get("resourceVersion"))
-			return t.server.watch(t.caller, req, call.GVR, revision), nil
+			revision, err := strconv.Atoi(query.Get("resourceVersion"))
+			if err != nil || revision < 0 {
+				return t.answer(req, 0, nil, apierrors.NewBadRequest("a watch without the version of a list is not supported: "+req.URL.String()))
+			}
+			return t.server.watch(t.caller, req, call.GVR, call.Key.Namespace, revision), nil
 		case call.Key.Name == "":
-			return t.answer(req, t.server.list(t.caller, resource, call.Key.Namespace), nil)
+			return t.answer(req, http.StatusOK, t.server.list(t.caller, resource, call.Key.Namespace), nil)
 		default:
 			if obj := t.server.Get(call.GVR, call.Key); obj != nil {
-				return t.answer(req, obj, nil)
+				return t.answer(req, http.StatusOK, obj, nil)
 			}
 			err = apierrors.NewNotFound(call.GVR.GroupResource(), call.Key.Name)
 		}
-		return t.answer(req, nil, err)
+		return t.answer(req, 0, nil, err)
 	}
 
 	if req.Body != nil {
@@ -141,13 +145,13 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, errDisconnected
 	}
 	mediaType, _, _ := mime.ParseMediaType(req.Header.Get("Content-Type"))
-	manager := query.Get("fieldManager")
-	if manager == "" {
-		manager, _, _ = strings.Cut(t.caller, "/")
+	var force *bool
+	if text := query.Get("force"); text != "" {
+		force = ptr.To(text == "true")
 	}
-	obj, err := t.server.write(request{
-		Caller: t.caller, Verb: req.Method, Resource: resource, Key: call.Key, Subresource: call.Subresource,
-		PatchType: types.PatchType(mediaType), FieldManager: manager, Force: query.Get("force") == "true", Body: call.Body,
+	obj, created, err := t.server.write(request{
+		Caller: t.caller, UserAgent: req.UserAgent(), Verb: req.Method, Resource: resource, Key: call.Key, Subresource: call.Subresource,
+		PatchType: types.PatchType(mediaType), FieldManager: query.Get("fieldManager"), Force: force, Body: call.Body,
 	})
 	if fate == Unanswered {
 		return nil, errDisconnected
@@ -155,29 +159,26 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if call.Answered != nil {
 		call.Answered(err)
 	}
-	return t.answer(req, obj, err)
-}
-
-func (t *transport) answer(req *http.Request, obj any, err error) (*http.Response, error) {
 	code := http.StatusOK
-	if err != nil {
-		var status apierrors.APIStatus
-		if !errors.As(err, &status) {
-			status = apierrors.NewInternalError(err)
-		}
-		s := status.Status()
-		s.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
-		obj, code = s, int(s.Code)
-	} else if req.Method == http.MethodPost {
+	if created {
 		code = http.StatusCreated
 	}
-	if u, ok := obj.(*unstructured.Unstructured); ok {
-		if obj, err = t.server.encode(u); err != nil {
-			return nil, err
-		}
-	}
-	body, err := json.Marshal(obj)
+	return t.answer(req, code, obj, err)
+}
+
+func (t *transport) answer(req *http.Request, code int, obj any, err error) (*http.Response, error) {
 	if err != nil {
+		s := metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error()}
+		if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+			s = status.Status()
+		}
+		s.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+		obj, code = s, int(s.Code)
+	}
+	var body []byte
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		body = t.server.json(u)
+	} else if body, err = json.Marshal(obj); err != nil {
 		return nil, err
 	}
 	return response(req, code, io.NopCloser(bytes.NewReader(body))), nil
@@ -236,17 +237,18 @@ type Watch struct {
 	Caller string
 	GVR    schema.GroupVersionResource
 
-	server *Server
-	next   int
-	reader *stream
+	server    *Server
+	namespace string
+	next      int
+	reader    *stream
 }
 
-func (s *Server) watch(caller string, req *http.Request, gvr schema.GroupVersionResource, revision int) *http.Response {
+func (s *Server) watch(caller string, req *http.Request, gvr schema.GroupVersionResource, namespace string, revision int) *http.Response {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	log := s.log[gvr]
 	w := &Watch{
-		Caller: caller, GVR: gvr, server: s, reader: newStream(req.Context()),
+		Caller: caller, GVR: gvr, server: s, namespace: namespace, reader: newStream(req.Context()),
 		next: sort.Search(len(log), func(i int) bool { return log[i].revision > revision }),
 	}
 	s.watches = append(s.watches, w)
@@ -265,13 +267,20 @@ func (s *Server) Watches() []*Watch {
 			continue
 		}
 		open = append(open, w)
-		if w.next < len(s.log[w.GVR]) {
+		if w.skip(); w.next < len(s.log[w.GVR]) {
 			pending = append(pending, w)
 		}
 	}
 	s.watches = open
 	sort.SliceStable(pending, func(i, j int) bool { return pending[i].String() < pending[j].String() })
 	return pending
+}
+
+// skip passes over the events of other namespaces.
+func (w *Watch) skip() {
+	for log := w.server.log[w.GVR]; w.namespace != "" && w.next < len(log) && log[w.next].object.GetNamespace() != w.namespace; {
+		w.next++
+	}
 }
 
 func (w *Watch) String() string {
