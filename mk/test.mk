@@ -14,7 +14,7 @@ OUR_MODULES := . lab kit examples
 test: verify lint test-modules test-base test-observability test-docs ## Run verify, lint, all unit tests, the simulation, the kit, the examples, the conformance test, the alerts and the documentation.
 
 .PHONY: test-base
-test-base: test-unit test-simulation test-kit test-examples test-conformance ## Run what of it depends on the base (for BASE=v0.19).
+test-base: test-unit test-simulation test-memapi test-kit test-examples test-conformance ## Run what of it depends on the base (for BASE=v0.19).
 
 .PHONY: lint
 lint: lab-tree $(BIN)/staticcheck $(BIN)/lint ## Check format, go vet and staticcheck, and that no message decides: our modules, the overlay, the touched packages.

@@ -14,8 +14,9 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Command overlay writes changes of the tree for "go test -overlay": the mutants,
-// or the baseline, in which the patched files are as upstream has them.
+// Command overlay writes changes for "go test -overlay": the mutants of the tree, the
+// baseline, in which the patched files are as upstream has them, or the faults of
+// memapi, whose folder takes the place of the tree.
 package main
 
 import (
@@ -26,13 +27,14 @@ import (
 	"path/filepath"
 	"strings"
 
+	"kueue-acrequeueafter/lab/simulation/memapi/faults"
 	"kueue-acrequeueafter/lab/simulation/mutants"
 )
 
 func main() {
-	verbs := map[string]func(tree, dir string) error{"mutants": mutants.WriteOverlay, "baseline": writeBaseline}
+	verbs := map[string]func(tree, dir string) error{"mutants": mutants.WriteOverlay, "baseline": writeBaseline, "faults": faults.WriteOverlay}
 	if len(os.Args) != 4 || verbs[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: overlay mutants|baseline TREE DIR")
+		fmt.Fprintln(os.Stderr, "usage: overlay mutants|baseline|faults TREE DIR")
 		os.Exit(2)
 	}
 	if err := verbs[os.Args[1]](os.Args[2], os.Args[3]); err != nil {

@@ -1,0 +1,72 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package memapi_test
+
+// knownDifference is one that is there on purpose.
+type knownDifference struct {
+	Name, Reason string
+	// Match recognizes it by what both sides answer. Nil: no schedule comes to it.
+	Match func(st step, real, memory answer) bool
+}
+
+// known are all that memapi does otherwise, as far as anybody knows.
+var known = []knownDifference{
+	{
+		Name:   "each resource counts its versions on its own",
+		Reason: "traces of two builds are compared, and how often the status of a queue is written must not show in them; no client compares the versions of two resources",
+	},
+	{
+		Name:   "one version of each kind is served, and nothing is converted",
+		Reason: "the managers ask for one; the test has the CRDs changed in the same way",
+	},
+	{
+		Name:   "all but Workloads is plain in the simulation: without field managers and validation",
+		Reason: "it is faster, and the rules are about Workloads; in the test no kind is plain",
+	},
+	{
+		Name:   "what is built in, and ProvisioningRequests, have no schema, defaults and validation",
+		Reason: "they are in the source of the API server, or in a CRD that is not in the tree; what the simulation writes of Jobs is complete",
+	},
+	{
+		Name:   "no admission: webhooks, quotas, namespaces that are missing or end",
+		Reason: "the webhooks are tried on a real API server; all is in one namespace, which stays",
+	},
+	{
+		Name:   "dependents are deleted at once, whatever the propagation policy",
+		Reason: "there is no other garbage collector; the real API server of the test has none either, so no schedule has an owner that exists",
+	},
+	{
+		Name:   "UIDs and the ends of generated names are counted",
+		Reason: "a schedule has to run the same way each time",
+	},
+	{
+		Name:   "a watch has no bookmarks, and never starts from a version that is too old",
+		Reason: "client-go lists again after an error, which broken watches have it do as well",
+	},
+	{
+		Name:   "no selectors, no pages of a list, no initial events of a watch, no deletion of a collection, no dry run, no strict field validation",
+		Reason: "refused, or ignored: no manager asks for them",
+	},
+	{
+		Name:   "an owner that is named twice is kept twice, and an object may be of any size",
+		Reason: "nobody writes such objects",
+	},
+	{
+		Name:   "the times of field managers, and the texts of errors, are not compared",
+		Reason: "the two servers answer at different times, and nobody may decide by a text",
+	},
+}
