@@ -110,6 +110,24 @@ test-examples: build envtest examples cluster-tool ## Try the examples on a real
 	$(call say,the examples on a real API server)
 	@cd lab && EXAMPLES_BIN=$(BASE_BIN_DIR) EXAMPLES_TREE=$(TREE_DIR) go test -count=1 ./examples
 
+FAULTS_MINUTES ?= 30
+# One of lab/simulation/mutants, to see that it is found: FAULTS_MUTANT=lost-late-retry
+FAULTS_MUTANT ?=
+# See "build/bin/faults --help".
+FAULTS_FLAGS ?=
+
+.PHONY: test-faults
+test-faults: build envtest lab-tree $(if $(FAULTS_MUTANT),manager-mutants) ## Kill managers and the API server, and delay, drop and cut what is between them: nothing early, stuck or lost (FAULTS_MINUTES=30, FAULTS_MUTANT=name).
+	@cd lab && go build -o $(BIN)/ ./faults
+	@exec $(BIN)/faults --bin-dir $(BASE_BIN_DIR) --tree-dir $(TREE_DIR) --out build/faults$(BASE_SUFFIX) --minutes $(FAULTS_MINUTES) \
+		$(if $(FAULTS_MUTANT),--manager $(BASE_BIN_DIR)/manager-mutants --mutant $(FAULTS_MUTANT)) $(FAULTS_FLAGS)
+
+.PHONY: manager-mutants
+manager-mutants: simulation-source base-bin
+	$(call say,building $(BASE_BIN)/manager-mutants$(comma) with known mistakes)
+	@cd $(SIMULATION_DIR) && go run ./overlay mutants $(TREE_DIR) $(MUTANTS_DIR)
+	@cd $(TREE_DIR) && go build -overlay $(MUTANTS_DIR)/overlay.json -o $(BASE_BIN_DIR)/manager-mutants ./cmd/kueue
+
 .PHONY: test-poison
 test-poison: build envtest lab-tree $(call plain_manager,v0.19) ## Show what a number too large does to plain v0.19.2, and that this Kueue refuses it.
 	$(call say,a number that is too large$(comma) on plain Kueue and here)

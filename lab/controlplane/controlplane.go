@@ -73,6 +73,8 @@ type Options struct {
 	Audit bool
 	// Profile has the manager serve net/http/pprof at the address Profile.
 	Profile bool
+	// Replicas has no manager started: StartReplica does so.
+	Replicas bool
 	// Say, if set, is told of each step.
 	Say func(format string, args ...any)
 	// ManagerLog, if set, gets the manager's log too.
@@ -99,6 +101,8 @@ type ControlPlane struct {
 	hooks        *envtest.WebhookInstallOptions
 	certificates *certificates
 	users        sync.Mutex
+	// server is the API server that RestartServer has started.
+	server *Process
 }
 
 // managerConfig is the manager's configuration. Its own handling of certificates
@@ -115,13 +119,12 @@ webhook:
   host: %q
   port: %d
   certDir: %q
-leaderElection:
-  leaderElect: false
+leaderElection: %[11]s
 internalCertManagement:
   enable: true
 clientConnection:
-  qps: %d
-  burst: %d
+  qps: %[7]d
+  burst: %[8]d
 controller:
   groupKindConcurrency:
     Job.batch: %[9]d
@@ -163,7 +166,7 @@ func (o Options) manager() string {
 
 func (o Options) source() source { return source(o.TreeDir) }
 
-// Start returns when the manager is ready. Beside an error nothing is left running.
+// Start returns when the manager is ready, unless there are to be replicas. Beside an error nothing is left running.
 func Start(ctx context.Context, options Options) (*ControlPlane, error) {
 	if err := options.Check(); err != nil {
 		return nil, err
@@ -184,6 +187,12 @@ func Start(ctx context.Context, options Options) (*ControlPlane, error) {
 	c := &ControlPlane{options: options}
 	if err := c.startServers(ctx); err != nil {
 		return nil, errors.Join(err, c.Stop())
+	}
+	if options.Replicas {
+		if _, err := c.installCertificates(ctx); err != nil {
+			return nil, errors.Join(err, c.Stop())
+		}
+		return c, nil
 	}
 	if err := c.startManager(ctx); err != nil {
 		return nil, errors.Join(err, c.Stop())
@@ -348,21 +357,7 @@ func (c *ControlPlane) startManager(ctx context.Context) error {
 	} else {
 		c.options.Say("the manager starts, ACRequeueAfter=%t ...", c.options.Gate)
 	}
-	// The Secret and its namespace come with Kueue's manifests.
-	kube, err := client.New(c.Config, client.Options{})
-	if err != nil {
-		return err
-	}
-	for _, obj := range []client.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: managerNamespace}},
-		c.certificates.secret(),
-	} {
-		if err := client.IgnoreAlreadyExists(kube.Create(ctx, obj)); err != nil {
-			return err
-		}
-	}
-
-	health, err := freeAddress()
+	kube, err := c.installCertificates(ctx)
 	if err != nil {
 		return err
 	}
@@ -374,30 +369,20 @@ func (c *ControlPlane) startManager(ctx context.Context) error {
 			return err
 		}
 	}
-	version, err := c.options.source().configVersion()
+	health, err := freeAddress()
 	if err != nil {
 		return err
 	}
-	config := fmt.Appendf(nil, managerConfig, version, health, c.Metrics,
-		c.hooks.LocalServingHost, c.hooks.LocalServingPort, c.hooks.LocalServingCertDir, c.options.QPS, 2*c.options.QPS,
-		c.options.Workers, c.Profile)
 	configFile := filepath.Join(c.options.Out, "manager.yaml")
-	if err := os.WriteFile(configFile, config, 0o644); err != nil {
+	if err := c.configure(configFile, health, c.Metrics, c.hooks.LocalServingPort, `{leaderElect: false}`); err != nil {
 		return err
 	}
 	logFile := filepath.Join(c.options.Out, "manager.log")
 	if err := os.Remove(logFile); err != nil && !os.IsNotExist(err) {
 		return err
 	}
-	gates := "VisibilityOnDemand=false"
-	if !c.options.Plain {
-		gates += fmt.Sprintf(",ACRequeueAfter=%t", c.options.Gate)
-		if c.options.RetryStrategy {
-			gates += ",ACRetryStrategy=true"
-		}
-	}
 	c.Manager, err = StartProcess(ProcessOptions{Log: logFile, Copy: c.options.ManagerLog}, c.options.manager(),
-		"--config="+configFile, "--kubeconfig="+c.Kubeconfig, fmt.Sprintf("--zap-log-level=%d", c.options.LogLevel), "--feature-gates="+gates)
+		c.arguments(configFile, c.Kubeconfig)...)
 	if err != nil {
 		return fmt.Errorf("the manager did not start: %w", err)
 	}
@@ -409,6 +394,46 @@ func (c *ControlPlane) startManager(ctx context.Context) error {
 	}
 	c.options.Say("the manager is ready (process %d)", c.Manager.cmd.Process.Pid)
 	return nil
+}
+
+// installCertificates creates the Secret and its namespace, which come with Kueue's
+// manifests.
+func (c *ControlPlane) installCertificates(ctx context.Context) (client.Client, error) {
+	kube, err := client.New(c.Config, client.Options{})
+	if err != nil {
+		return nil, err
+	}
+	for _, obj := range []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: managerNamespace}},
+		c.certificates.secret(),
+	} {
+		if err := client.IgnoreAlreadyExists(kube.Create(ctx, obj)); err != nil {
+			return nil, err
+		}
+	}
+	return kube, nil
+}
+
+// configure writes the configuration of a manager.
+func (c *ControlPlane) configure(file, health, metrics string, webhooks int, election string) error {
+	version, err := c.options.source().configVersion()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, fmt.Appendf(nil, managerConfig, version, health, metrics,
+		c.hooks.LocalServingHost, webhooks, c.hooks.LocalServingCertDir, c.options.QPS, 2*c.options.QPS,
+		c.options.Workers, c.Profile, election), 0o644)
+}
+
+func (c *ControlPlane) arguments(configFile, kubeconfig string) []string {
+	gates := "VisibilityOnDemand=false"
+	if !c.options.Plain {
+		gates += fmt.Sprintf(",ACRequeueAfter=%t", c.options.Gate)
+		if c.options.RetryStrategy {
+			gates += ",ACRetryStrategy=true"
+		}
+	}
+	return []string{"--config=" + configFile, "--kubeconfig=" + kubeconfig, fmt.Sprintf("--zap-log-level=%d", c.options.LogLevel), "--feature-gates=" + gates}
 }
 
 // RestartManager stops the manager, and starts another one. It returns when that is
@@ -474,6 +499,9 @@ func (c *ControlPlane) Stop() error {
 		return nil
 	}
 	c.options.Say("stopping the control plane")
+	if c.server != nil {
+		c.server.Stop()
+	}
 	if c.Kubeconfig != "" {
 		_ = os.Remove(c.Kubeconfig)
 	}

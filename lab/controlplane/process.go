@@ -96,6 +96,11 @@ func (p *Process) Outcome() string {
 	return p.cmd.ProcessState.String()
 }
 
+// Signal sends a signal to the process and whatever it started.
+func (p *Process) Signal(signal syscall.Signal) {
+	_ = syscall.Kill(-p.cmd.Process.Pid, signal)
+}
+
 // Stop ends the process and whatever it started.
 func (p *Process) Stop() {
 	group := -p.cmd.Process.Pid

@@ -147,8 +147,17 @@ func (c *Client) Stop(ctx context.Context, queue, policy string) error {
 
 // MakeJob makes a suspended Job for one CPU in the namespace's queue.
 func (c *Client) MakeJob(ctx context.Context, namespace, name string) error {
+	return c.MakeJobOf(ctx, namespace, name, "")
+}
+
+// MakeJobOf is MakeJob with a WorkloadPriorityClass.
+func (c *Client) MakeJobOf(ctx context.Context, namespace, name, priorityClass string) error {
 	job := c.Job(namespace, name)
-	job.SetLabels(map[string]string{"kueue.x-k8s.io/queue-name": "queue"})
+	labels := map[string]string{"kueue.x-k8s.io/queue-name": "queue"}
+	if priorityClass != "" {
+		labels["kueue.x-k8s.io/priority-class"] = priorityClass
+	}
+	job.SetLabels(labels)
 	return c.Make(ctx, job, jobManifest)
 }
 
