@@ -1,0 +1,209 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+)
+
+var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+// story is what happens to a workload, version by version.
+type story struct {
+	judge *judge
+	wl    *kueue.Workload
+	now   time.Duration
+}
+
+func newStory() *story {
+	s := &story{judge: newJudge(&tally{counts: map[string]int{}}), wl: &kueue.Workload{}}
+	s.wl.Name = "wl"
+	s.wl.Status.AdmissionChecks = []kueue.AdmissionCheckState{{Name: "alpha", State: kueue.CheckStatePending}, {Name: "beta", State: kueue.CheckStatePending}}
+	return s.version(0, func(*kueue.Workload) {})
+}
+
+// version is the next one, seen so many seconds after noon.
+func (s *story) version(second int, change func(wl *kueue.Workload)) *story {
+	s.now = time.Duration(second) * time.Second
+	s.wl = s.wl.DeepCopy()
+	change(s.wl)
+	s.judge.see("wl", s.wl, noon.Add(s.now+100*time.Millisecond))
+	return s
+}
+
+func (s *story) condition(wl *kueue.Workload, name, reason string, status metav1.ConditionStatus) {
+	at := metav1.NewTime(noon.Add(s.now))
+	apimeta.SetStatusCondition(&wl.Status.Conditions, metav1.Condition{Type: name, Status: status, Reason: reason, LastTransitionTime: at})
+}
+
+// says has a check answer.
+func (s *story) says(second int, check string, state kueue.AdmissionCheckState) *story {
+	state.Name, state.LastTransitionTime = kueue.AdmissionCheckReference(check), metav1.NewTime(noon.Add(time.Duration(second)*time.Second))
+	a := s.judge.expect(check, state)
+	return s.version(second, func(wl *kueue.Workload) {
+		count := find(wl, check).RetryCount
+		*find(wl, check) = a.state
+		find(wl, check).RetryCount = count
+	})
+}
+
+func (s *story) reserved(second int) *story {
+	return s.version(second, func(wl *kueue.Workload) {
+		s.condition(wl, kueue.WorkloadQuotaReserved, "QuotaReserved", metav1.ConditionTrue)
+		s.condition(wl, kueue.WorkloadEvicted, "QuotaReserved", metav1.ConditionFalse)
+	})
+}
+
+func (s *story) evicted(second, until int) *story {
+	return s.version(second, func(wl *kueue.Workload) {
+		s.condition(wl, kueue.WorkloadQuotaReserved, "WaitingForRetry", metav1.ConditionFalse)
+		s.condition(wl, kueue.WorkloadEvicted, kueue.WorkloadEvictedByAdmissionCheck, metav1.ConditionTrue)
+		s.condition(wl, kueue.WorkloadRequeued, kueue.WorkloadEvictedByAdmissionCheck, metav1.ConditionFalse)
+		wl.Status.RequeueState = &kueue.RequeueState{RequeueAt: ptr.To(metav1.NewTime(noon.Add(time.Duration(until) * time.Second)))}
+	})
+}
+
+func (s *story) requeued(second int, counts ...int32) *story {
+	return s.version(second, func(wl *kueue.Workload) {
+		s.condition(wl, kueue.WorkloadRequeued, kueue.WorkloadBackoffFinished, metav1.ConditionTrue)
+		wl.Status.RequeueState = nil
+		for i := range wl.Status.AdmissionChecks {
+			check := &wl.Status.AdmissionChecks[i]
+			*check = kueue.AdmissionCheckState{Name: check.Name, State: kueue.CheckStatePending, RetryCount: &counts[i]}
+		}
+	})
+}
+
+// waits is a workload that waits from second 2 to second 12.
+func waits() *story {
+	return newStory().reserved(0).says(1, "alpha", retry(10)).evicted(2, 12)
+}
+
+func TestJudge(t *testing.T) {
+	cases := map[string]struct {
+		story *story
+		want  string
+	}{
+		"all is well":               {story: waits().requeued(12, 1, 0).reserved(13)},
+		"requeued early":            {story: waits().requeued(11, 1, 0), want: "rule 7, requeued early"},
+		"reserved early":            {story: waits().reserved(5), want: "rule 7, reserved early"},
+		"a longer delay came":       {story: waits().says(11, "beta", retry(5)).requeued(12, 1, 1), want: "rule 7, requeued early"},
+		"the longer one is kept":    {story: waits().says(11, "beta", retry(5)).requeued(16, 1, 1)},
+		"it was withdrawn":          {story: waits().says(5, "alpha", kueue.AdmissionCheckState{State: kueue.CheckStateReady}).requeued(6, 0, 0)},
+		"another time is recorded":  {story: newStory().reserved(0).says(1, "alpha", retry(10)).evicted(2, 11), want: "rule 3"},
+		"not counted":               {story: waits().requeued(12, 0, 0), want: "rules 6 and 10"},
+		"counted twice":             {story: waits().requeued(12, 2, 0), want: "rules 6 and 10"},
+		"the wrong one counted":     {story: waits().requeued(12, 1, 1), want: "rules 6 and 10"},
+		"forgotten at the eviction": {story: newStory().reserved(0).says(1, "alpha", retry(10)).version(2, func(wl *kueue.Workload) { find(wl, "alpha").State = kueue.CheckStatePending }), want: "rule 3"},
+		"a rejection undone":        {story: waits().says(3, "beta", kueue.AdmissionCheckState{State: kueue.CheckStateRejected}).requeued(12, 1, 0), want: "rule 8"},
+		"an entry is gone":          {story: waits().version(3, func(wl *kueue.Workload) { wl.Status.AdmissionChecks = wl.Status.AdmissionChecks[:1] }), want: "nothing is lost"},
+		"requeueAt stays": {story: waits().version(12, func(wl *kueue.Workload) {
+			apimeta.SetStatusCondition(&wl.Status.Conditions, metav1.Condition{Type: kueue.WorkloadRequeued, Status: metav1.ConditionTrue, Reason: kueue.WorkloadBackoffFinished, LastTransitionTime: metav1.NewTime(noon.Add(12 * time.Second))})
+		}), want: "rule 6"},
+		"WaitForPodsReady's counter": {story: waits().version(3, func(wl *kueue.Workload) { wl.Status.RequeueState.Count = ptr.To[int32](1) }), want: "rule 13"},
+		"released before the job is stopped": {story: newStory().version(0, func(wl *kueue.Workload) {
+			apimeta.SetStatusCondition(&wl.Status.Conditions, metav1.Condition{Type: kueue.WorkloadAdmitted, Status: metav1.ConditionTrue})
+		}).reserved(0).says(1, "alpha", retry(10)).evicted(2, 12), want: "rule 3"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			expect(t, tc.story.judge, tc.want)
+		})
+	}
+	t.Run("deleted", func(t *testing.T) {
+		s := waits()
+		s.judge.see("wl", nil, noon.Add(3*time.Second))
+		expect(t, s.judge, "nothing is lost")
+	})
+	t.Run("a delay that outlives its removal", func(t *testing.T) {
+		s := waits()
+		a := s.judge.expect("alpha", kueue.AdmissionCheckState{Name: "alpha", State: kueue.CheckStateRetry})
+		s.version(5, func(wl *kueue.Workload) { find(wl, "alpha").Message = a.state.Message })
+		expect(t, s.judge, "a delay is its controller's")
+	})
+}
+
+func expect(t *testing.T, j *judge, want string) {
+	t.Helper()
+	got := ""
+	if v := j.violation(); v != nil {
+		got = v.rule
+	}
+	if got != want {
+		t.Errorf("got %q, want %q: %+v", got, want, j.violation())
+	}
+}
+
+// TestLook: what is not so at once is not broken yet.
+func TestLook(t *testing.T) {
+	cases := map[string]struct {
+		story   *story
+		at      int
+		pending int
+		want    string
+	}{
+		"it waits":                {story: waits(), at: 11, pending: 1},
+		"its deadline is over":    {story: waits(), at: 12, pending: 1, want: "rule 7, never stuck"},
+		"a delay not recorded":    {story: waits().says(5, "beta", retry(60)), at: 6, pending: 1, want: "rule 4"},
+		"nobody asks":             {story: waits().says(5, "alpha", kueue.AdmissionCheckState{State: kueue.CheckStateReady}), at: 6, pending: 1, want: "rule 4"},
+		"the quota is held":       {story: newStory().reserved(0).says(1, "alpha", retry(10)), at: 2, want: "rule 3"},
+		"rejected":                {story: newStory().reserved(0).says(1, "alpha", kueue.AdmissionCheckState{State: kueue.CheckStateRejected}), at: 2, want: "rule 8"},
+		"quota is free":           {story: waits().requeued(12, 1, 0), at: 13, pending: 1, want: "rule 7, free quota"},
+		"missing in a count":      {story: waits(), at: 3, pending: 0, want: "counts"},
+		"inactive with a Retry":   {story: waits().version(3, func(wl *kueue.Workload) { wl.Spec.Active = ptr.To(false) }), at: 4, want: "rule 11"},
+		"a success that counts":   {story: waits().requeued(12, 1, 0).reserved(12).says(13, "alpha", kueue.AdmissionCheckState{State: kueue.CheckStateReady}), at: 14, want: "rule 10"},
+		"a delay without a Retry": {story: newStory().reserved(0).version(1, func(wl *kueue.Workload) { find(wl, "alpha").RequeueAfterSeconds = ptr.To[int32](5) }), at: 2, want: "rule 6"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			now, counts := noon.Add(time.Duration(tc.at)*time.Second), map[string]int{"ClusterQueue": tc.pending}
+			texts := tc.story.judge.look(now, 1, counts)
+			if len(texts) > 0 != (tc.want != "") {
+				t.Errorf("complaints: %v", texts)
+			}
+			expect(t, tc.story.judge, "")
+			if tc.want != "" {
+				tc.story.judge.look(now.Add(patience+time.Second), 1, counts)
+				expect(t, tc.story.judge, tc.want)
+			}
+		})
+	}
+}
+
+func TestLagging(t *testing.T) {
+	lags := []time.Duration{30 * time.Millisecond, 0, 10 * time.Millisecond}
+	next := 0
+	body := lagging(io.NopCloser(strings.NewReader(strings.Repeat("event\n", 100))), func() time.Duration {
+		next++
+		return lags[next%len(lags)]
+	})
+	content, err := io.ReadAll(body)
+	if err != nil || string(content) != strings.Repeat("event\n", 100) {
+		t.Errorf("%d bytes, %v", len(content), err)
+	}
+	if err := body.Close(); err != nil {
+		t.Error(err)
+	}
+}
