@@ -104,3 +104,18 @@ test-integration: fresh-tree envtest dep-crds ## Run envtest suites in the tree 
 	@$(if $(filter on,$(INTEGRATION_GATE)),tools/gate-on.sh $(TREE) $(GATE_ON_DIR))
 	@cd $(TREE_DIR) && GOFLAGS="$(GOFLAGS)$(if $(filter on,$(INTEGRATION_GATE)), -overlay=$(GATE_ON_DIR)/overlay.json)" KUBEBUILDER_ASSETS=$(BIN) PROJECT_DIR=$(TREE_DIR)/ ENVTEST_K8S_VERSION=$(basename $(KUBE_VERSION)) \
 		go run github.com/onsi/ginkgo/v2/ginkgo run --trimpath --output-interceptor-mode=none --keep-going --procs=$(INTEGRATION_PROCS)$(if $(filter on,$(INTEGRATION_GATE)),$(GATE_ON_GINKGO_FLAGS)) $(GINKGO_ARGS) $(INTEGRATION_TARGET)
+
+# A regular expression of suites, as "make test-upstream UPSTREAM_FLAGS=--list" has them.
+UPSTREAM_SUITES ?= .
+# For example --again, --gates=on; see "go run ./tools/upstream --help".
+UPSTREAM_FLAGS ?=
+UPSTREAM = go run ./tools/upstream --base $(BASE) --tree $(TREE) --bin $(BIN) --kueuectl $(BASE_BIN) --overlay $(GATE_ON_DIR)/overlay.json --out build/upstream$(BASE_SUFFIX)
+
+.PHONY: test-upstream
+test-upstream: fresh-tree envtest kubectl dep-crds kueuectl ## Run all of upstream's unit tests and envtest suites, gate off and on, and go on where it was interrupted (hours; UPSTREAM_SUITES=pattern, UPSTREAM_FLAGS=--list, INTEGRATION_PROCS).
+	@tools/gate-on.sh $(TREE) $(GATE_ON_DIR)
+	@exec $(UPSTREAM) --kubernetes $(basename $(KUBE_VERSION)) --procs $(INTEGRATION_PROCS) --ginkgo-args "$(GINKGO_ARGS)" --suites '$(value UPSTREAM_SUITES)' $(UPSTREAM_FLAGS)
+
+.PHONY: upstream-report
+upstream-report: need-tools ## Write what "make test-upstream" has found to docs/upstream-tests.md.
+	@$(UPSTREAM) --report

@@ -57,6 +57,7 @@ type baseFile struct {
 	PullRequestNote string `yaml:"pullRequestNote"`
 
 	SkipWithGateOn    struct{ Tests, Specs []skip } `yaml:"skipWithGateOn"`
+	WithoutSuites     []withoutSuite                `yaml:"withoutSuites"`
 	IntegrationSuites []string                      `yaml:"integrationSuites"`
 	DependencyCRDs    []dependencyCRDs              `yaml:"dependencyCRDs"`
 	KustomizedCRDs    *kustomizedCRDs               `yaml:"kustomizedCRDs"`
@@ -71,6 +72,9 @@ type kubernetes struct {
 
 // skip is a part of a pattern of tests that are left out, and why.
 type skip struct{ Skip, Reason string }
+
+// withoutSuite is a suite that cannot run here, for "make test-upstream".
+type withoutSuite struct{ Suite, Reason string }
 
 // dependencyCRDs are CRDs of another module that upstream's tests read.
 type dependencyCRDs struct {
