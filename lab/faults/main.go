@@ -273,6 +273,9 @@ func (g *game) rounds(ctx context.Context) error {
 	g.say("no more faults: all checks are friendly, and %d jobs have to finish", g.world.countOpen())
 	g.world.mood.Store(int32(friendly))
 	err := g.await(ctx, 3*time.Minute, "end of all jobs", func() []string {
+		if err := g.faults.revive(ctx); err != nil {
+			return []string{err.Error()}
+		}
 		if n := g.world.countOpen(); n > 0 {
 			return []string{fmt.Sprintf("%d jobs are not complete", n)}
 		}

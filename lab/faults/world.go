@@ -72,8 +72,10 @@ type world struct {
 	mood  atomic.Int32
 
 	// For each part of a workload, when its player acts next.
-	mu   sync.Mutex
-	due  map[string]time.Time
+	mu  sync.Mutex
+	due map[string]time.Time
+	// sent are the answers that are under way.
+	sent map[string]bool
 	made int
 	// open are the jobs that are not complete.
 	open map[string]bool
@@ -99,7 +101,7 @@ func newWorld(plane *controlplane.ControlPlane, jobs, quota int, judge *judge, t
 	}
 	return &world{
 		Client: c, etcd: etcd, judge: judge, tally: tally, jobs: jobs, quota: quota,
-		due: map[string]time.Time{}, open: map[string]bool{}, runs: map[types.UID]*podsRun{},
+		due: map[string]time.Time{}, sent: map[string]bool{}, open: map[string]bool{}, runs: map[types.UID]*podsRun{},
 	}, nil
 }
 
@@ -219,12 +221,14 @@ func (w *world) answer(ctx context.Context) {
 			}
 			reserved := is(wl, kueue.WorkloadQuotaReserved) && !is(wl, kueue.WorkloadEvicted)
 			switch asked := reserved && state.State == kueue.CheckStatePending; {
-			case asked && w.is(friendly):
-				w.say(ctx, wl, check, kueue.AdmissionCheckState{State: kueue.CheckStateReady})
-			case w.is(friendly):
 			case asked && w.isDue(wl.Name+"/"+check+"/"+state.LastTransitionTime.String(), 2500*time.Millisecond):
 				// Of the version that is known by now.
-				w.say(ctx, wl, check, verdict())
+				if w.is(friendly) {
+					w.say(ctx, wl, check, kueue.AdmissionCheckState{State: kueue.CheckStateReady})
+				} else {
+					w.say(ctx, wl, check, verdict())
+				}
+			case w.is(friendly):
 			case state.State == kueue.CheckStateRetry && chance(0.006), chance(0.0008):
 				w.say(ctx, wl, check, second())
 			}
@@ -273,6 +277,10 @@ func second() kueue.AdmissionCheckState {
 // say writes a verdict in one of the ways in which controllers do, and does not wait:
 // what arrives, the judge sees.
 func (w *world) say(ctx context.Context, wl *kueue.Workload, check string, state kueue.AdmissionCheckState) {
+	key := wl.Name + "/" + check
+	if !w.begin(key) {
+		return
+	}
 	state.Name, state.LastTransitionTime = kueue.AdmissionCheckReference(check), metav1.NewTime(time.Now().Truncate(time.Second))
 	switch rand.Intn(20) {
 	case 0: // sent again, or a clock that is behind
@@ -289,6 +297,7 @@ func (w *world) say(ctx context.Context, wl *kueue.Workload, check string, state
 		entry["requeueAfterSeconds"] = int64(*state.RequeueAfterSeconds)
 	}
 	go func() {
+		defer w.end(key)
 		obj := w.Object("Workload", namespace, wl.Name)
 		var err error
 		// A field that was written by an update is not removed by an apply: a controller
@@ -311,6 +320,21 @@ func (w *world) say(ctx context.Context, wl *kueue.Workload, check string, state
 			w.tally.add("answers refused")
 		}
 	}()
+}
+
+// begin tells whether no answer of that kind is under way.
+func (w *world) begin(key string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	begins := !w.sent[key]
+	w.sent[key] = true
+	return begins
+}
+
+func (w *world) end(key string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.sent, key)
 }
 
 // replace reads the workload, and writes the entry by a merge patch or an update,
