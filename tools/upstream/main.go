@@ -128,12 +128,16 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if o.report {
-		return false, writePage(o.page, b, results)
-	}
 	suites, err := findSuites(ctx, o.tree, b.Module)
 	if err != nil {
 		return false, err
+	}
+	if o.report {
+		var names []string
+		for _, s := range suites {
+			names = append(names, s.name)
+		}
+		return false, writePage(o.page, b, results, names)
 	}
 	suites = slices.DeleteFunc(suites, func(s suite) bool { return !wanted.MatchString(s.name) })
 	if len(suites) == 0 {

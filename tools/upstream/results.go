@@ -119,7 +119,11 @@ func (r results) table(b base, names []string) []byte {
 			continue
 		}
 		off, on := r.of(name)
-		seconds, day, leftOut := 0, "", "0"
+		seconds, day, leftOut := 0, "", ""
+		if off == nil && on == nil {
+			fmt.Fprintf(&text, "| %s | not run | not run | | | |\n", name)
+			continue
+		}
 		cell := func(r *result) string {
 			if r == nil || !r.counts() {
 				return "not run"
@@ -132,9 +136,9 @@ func (r results) table(b base, names []string) []byte {
 		}
 		cells := cell(off) + " | " + cell(on)
 		if on != nil {
-			leftOut = fmt.Sprint(on.LeftOut)
+			leftOut = fmt.Sprintf(" %d", on.LeftOut)
 		}
-		fmt.Fprintf(&text, "| %s | %s | %s | %.1f | %s |\n", name, cells, leftOut, float64(seconds)/60, day)
+		fmt.Fprintf(&text, "| %s | %s |%s | %.1f | %s |\n", name, cells, leftOut, float64(seconds)/60, day)
 	}
 	return text.Bytes()
 }
@@ -150,7 +154,7 @@ under each table has the reasons. With the gate off nothing is left out.
 `
 
 // writePage writes the part of the base, and keeps those of others.
-func writePage(page string, b base, r results) error {
+func writePage(page string, b base, r results, names []string) error {
 	if len(r) == 0 {
 		return errors.New("there are no results: run make test-upstream")
 	}
@@ -164,24 +168,12 @@ func writePage(page string, b base, r results) error {
 		parts[title] = strings.TrimSpace(part)
 	}
 	title := "On " + b.Version
-	parts[title] = strings.TrimSpace(title + "\n\n" + string(r.table(b, r.names(b))) + r.notes(b))
+	parts[title] = strings.TrimSpace(title + "\n\n" + string(r.table(b, names)) + r.notes(b))
 	text := preface
 	for _, title := range slices.Sorted(maps.Keys(parts)) {
 		text += "\n## " + parts[title] + "\n"
 	}
 	return os.WriteFile(page, []byte(text), 0o644)
-}
-
-func (r results) names(b base) []string {
-	names := map[string]bool{}
-	for _, w := range b.WithoutSuites {
-		names[w.Suite] = true
-	}
-	for key := range r {
-		name, _, _ := strings.Cut(key, ", gate ")
-		names[name] = true
-	}
-	return slices.Sorted(maps.Keys(names))
 }
 
 // notes are what has failed, and what is left out and why.

@@ -86,7 +86,8 @@ func command(ctx context.Context, o options, log *os.File, arguments ...string) 
 	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, "go", arguments...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = o.tree, &out, log
-	cmd.Env = append(os.Environ(), "KUBEBUILDER_ASSETS="+o.bin, "KUEUE_BIN="+o.kueuectl, "PROJECT_DIR="+o.tree+"/", "ENVTEST_K8S_VERSION="+o.kubernetes)
+	// A busy machine takes longer than envtest waits.
+	cmd.Env = append(os.Environ(), "KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=2m", "KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT=2m", "KUBEBUILDER_ASSETS="+o.bin, "KUEUE_BIN="+o.kueuectl, "PROJECT_DIR="+o.tree+"/", "ENVTEST_K8S_VERSION="+o.kubernetes)
 	// All of the group stop what they have started when they are interrupted.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }

@@ -117,7 +117,7 @@ func TestPage(t *testing.T) {
 	if err := os.WriteFile(page, []byte("# Old\n\n## On v1\n\n| old |\n\n## On v2\n\n| older |\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := writePage(page, b, r); err != nil {
+	if err := writePage(page, b, r, []string{"unit a", "b", "c", "d"}); err != nil {
 		t.Fatal(err)
 	}
 	content, err := os.ReadFile(page)
@@ -134,9 +134,10 @@ func TestPage(t *testing.T) {
 
 | suite | gate off | gate on | left out with the gate on | minutes | day |
 |---|---|---|---|---|---|
-| b | 1 passed, **1 failed** | not run | 0 | 0.0 |  |
-| c | left out: it needs a cloud | | | | |
 | unit a | 3 passed | 2 passed | 1 | 1.0 | 2026-11-23 |
+| b | 1 passed, **1 failed** | not run | | 0.0 |  |
+| c | left out: it needs a cloud | | | | |
+| d | not run | not run | | | |
 
 Failed:
 
