@@ -69,10 +69,16 @@ dist: ## Write all that a release has to build/dist (build/dist-v0.19 for that b
 
 # govulncheck, and the tests that install what is in build/dist.
 .PHONY: check-dist
-check-dist: fresh-tree release-tool envtest $(BIN)/govulncheck ## Check build/dist: versions, the difference to plain Kueue, vulnerabilities, that it installs.
+check-dist: fresh-tree release-tool envtest kubectl $(BIN)/helm $(BIN)/govulncheck ## Check build/dist: versions, the difference to plain Kueue, vulnerabilities, that it installs.
 	@$(RELEASE_TOOL) check --base "$$(cd $(BASE_PIN) && go list -m -f '{{.Dir}}' $(BASE_MODULE))" --govulncheck $(BIN)/govulncheck
 	$(call say,installing the manifests and the chart on an API server$(comma) from plain Kueue and back)
 	@PLAIN="$$(cd $(BASE_PIN) && go list -m -f '{{.Dir}}' $(BASE_MODULE))" PATCHED_TREE=$(TREE_DIR) DIST=$(abspath $(DIST)) VERSION=$(VERSION) IMAGE=$(IMAGE) GATE=$(GATE) KUBEBUILDER_ASSETS=$(BIN) go test -count=1 -run 'TestInstall|TestMigration' ./tools/release
+
+# Of the module of the release tool, which has most of it compiled already.
+$(BIN)/helm: go.mod go.sum
+	$(call say,building build/bin/helm (about a minute when nothing is cached))
+	@go build -ldflags "-s -w" -o $@ helm.sh/helm/v3/cmd/helm
+	@touch $@
 
 $(BIN)/govulncheck: tools/govulncheck/go.mod tools/govulncheck/go.sum
 	$(call say,building build/bin/govulncheck)

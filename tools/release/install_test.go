@@ -19,18 +19,15 @@ package main
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"helm.sh/helm/v3/pkg/action"
-	"helm.sh/helm/v3/pkg/chart/loader"
-	"helm.sh/helm/v3/pkg/kube"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -38,12 +35,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// TestInstall installs manifests and chart on an API server, as strictly as
-// kubectl does, and looks at what stands there: those that DIST, VERSION, IMAGE
+// TestInstall installs manifests and chart on an API server, with kubectl and helm,
+// and looks at what stands there: those that DIST, VERSION, IMAGE
 // and GATE name, as they lie there, and those that are made from the tree.
 func TestInstall(t *testing.T) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		t.Skip("KUBEBUILDER_ASSETS does not name a directory with etcd and kube-apiserver: see make check-dist")
+		t.Skip("KUBEBUILDER_ASSETS does not name a directory with etcd, kube-apiserver, kubectl and helm: see make check-dist")
 	}
 	if dist := os.Getenv("DIST"); dist != "" {
 		r := newRelease(t, os.Getenv("IMAGE"))
@@ -69,12 +66,12 @@ func TestInstall(t *testing.T) {
 func testInstall(t *testing.T, r *release) {
 	for _, form := range []string{"manifests", "chart"} {
 		t.Run(form, func(t *testing.T) {
-			c, kubeconfig := startControlPlane(t)
+			c, reader := startControlPlane(t, r)
 			switch form {
 			case "manifests":
-				applyManifests(t, c, r)
+				reader.runs(t, "kubectl apply --server-side -f "+filepath.Base(r.manifestsPath()))
 			case "chart":
-				installChart(t, kubeconfig, r)
+				reader.runs(t, "helm install kueue "+filepath.Base(r.chartPath())+" --namespace kueue-system --create-namespace")
 			}
 
 			var deployment appsv1.Deployment
@@ -103,9 +100,24 @@ func testInstall(t *testing.T, r *release) {
 	}
 }
 
-// startControlPlane returns a client that is as strict as kubectl, and the path
-// of a kubeconfig.
-func startControlPlane(t *testing.T) (client.Client, string) {
+// reader types commands into a shell, in the folder of a release.
+type reader struct {
+	folder string
+	env    []string
+}
+
+// runs has the shell find kubectl and helm where etcd and kube-apiserver are.
+func (r reader) runs(t *testing.T, command string) {
+	t.Helper()
+	shell := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", command)
+	shell.Dir, shell.Env = r.folder, r.env
+	if output, err := shell.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", command, err, output)
+	}
+}
+
+// startControlPlane returns a client, and somebody who has the release and a kubeconfig.
+func startControlPlane(t *testing.T, r *release) (client.Client, reader) {
 	t.Helper()
 	// A busy machine takes longer than the 20 s that are usual.
 	plane := &envtest.Environment{ControlPlaneStartTimeout: time.Minute, ControlPlaneStopTimeout: time.Minute}
@@ -122,33 +134,11 @@ func startControlPlane(t *testing.T) (client.Client, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	home := t.TempDir()
+	kubeconfig := filepath.Join(home, "kubeconfig")
 	put(t, kubeconfig, plane.KubeConfig)
-	return client.WithFieldValidation(c, metav1.FieldValidationStrict), kubeconfig
-}
-
-// applyManifests does what "kubectl apply --server-side -f" does.
-func applyManifests(t *testing.T, c client.Client, r *release) {
-	t.Helper()
-	applyObjects(t, c, objects(t, string(get(t, r.manifestsPath()))))
-}
-
-// installChart does what "helm install --create-namespace" does.
-func installChart(t *testing.T, kubeconfig string, r *release) {
-	t.Helper()
-	packaged, err := loader.LoadFile(r.chartPath())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var helm action.Configuration
-	if err := helm.Init(kube.GetConfig(kubeconfig, "", "kueue-system"), "kueue-system", "secret", t.Logf); err != nil {
-		t.Fatal(err)
-	}
-	install := action.NewInstall(&helm)
-	install.ReleaseName, install.Namespace, install.CreateNamespace = componentName, "kueue-system", true
-	if _, err := install.RunWithContext(t.Context(), packaged, nil); err != nil {
-		t.Fatal(err)
-	}
+	return c, reader{folder: r.dist, env: append(os.Environ(), "KUBECONFIG="+kubeconfig, "HOME="+home,
+		"PATH="+os.Getenv("KUBEBUILDER_ASSETS")+string(os.PathListSeparator)+os.Getenv("PATH"))}
 }
 
 // storedCRD returns the CRD of workloads as the API server has it.

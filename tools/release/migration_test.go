@@ -25,12 +25,9 @@ import (
 	"strings"
 	"testing"
 
-	"helm.sh/helm/v3/pkg/action"
-	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/cli/values"
 	"helm.sh/helm/v3/pkg/getter"
-	"helm.sh/helm/v3/pkg/kube"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -42,8 +39,8 @@ import (
 
 const migrationPage = "../../docs/migration.md"
 
-// pageCommands returns the commands of docs/migration.md that begin with the program.
-func pageCommands(t *testing.T, program string) []string {
+// pageCommands returns the commands of docs/migration.md that begin so, in their order.
+func pageCommands(t *testing.T, beginnings ...string) []string {
 	t.Helper()
 	var commands []string
 	continued := false
@@ -52,7 +49,7 @@ func pageCommands(t *testing.T, program string) []string {
 		switch {
 		case continued:
 			commands[len(commands)-1] += " " + strings.TrimSuffix(line, `\`)
-		case strings.HasPrefix(line, program+" "):
+		case slices.ContainsFunc(beginnings, func(b string) bool { return strings.HasPrefix(line, b+" ") }):
 			commands = append(commands, strings.TrimSuffix(line, `\`))
 		default:
 			continue
@@ -60,16 +57,16 @@ func pageCommands(t *testing.T, program string) []string {
 		continued = strings.HasSuffix(line, `\`)
 	}
 	if len(commands) == 0 {
-		t.Fatalf("%s has no commands of %s", migrationPage, program)
+		t.Fatalf("%s has no commands that begin with %q", migrationPage, beginnings)
 	}
 	return commands
 }
 
-// TestMigration does what docs/migration.md says on an API server, with manifests and
-// chart: from the plain Kueue that PLAIN names, and back.
+// TestMigration runs the commands of docs/migration.md that install Kueue, with kubectl
+// and helm, on an API server: from the plain Kueue that PLAIN names, and back.
 func TestMigration(t *testing.T) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		t.Skip("KUBEBUILDER_ASSETS does not name a directory with etcd and kube-apiserver: see make check-dist")
+		t.Skip("KUBEBUILDER_ASSETS does not name a directory with etcd, kube-apiserver, kubectl and helm: see make check-dist")
 	}
 	r := newRelease(t, "")
 	r.tree, r.base = patchedTree(t), plainSource(t)
@@ -77,40 +74,36 @@ func TestMigration(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("manifests", func(t *testing.T) {
-		c, _ := startControlPlane(t)
+		c, reader := startControlPlane(t, r)
 		plain, err := kustomize(r.base, kustomizetypes.Kustomization{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		before, err := asObjects(plain)
+		content, err := plain.AsYaml()
 		if err != nil {
 			t.Fatal(err)
 		}
-		applyObjects(t, c, before)
+		put(t, filepath.Join(r.dist, "plain.yaml"), content)
+		reader.runs(t, "kubectl apply --server-side -f plain.yaml")
 		expectGates(t, c, nil)
-		for _, command := range pageCommands(t, "sed") {
-			applyObjects(t, c, objects(t, string(get(t, r.manifestsPath()))))
-			expectGates(t, c, []string{gateArgument})
-			edit, apply, _ := strings.Cut(command, "|")
-			if want := "kubectl apply --server-side -f -"; strings.TrimSpace(apply) != want {
-				t.Errorf("%s: its output goes to %q, and not to %q", command, apply, want)
+		for _, command := range pageCommands(t, "sed", "kubectl apply --server-side -f manifests.yaml") {
+			reader.runs(t, command)
+			switch {
+			case strings.Contains(command, "ACRetryStrategy"):
+				expectGates(t, c, []string{gateArgument + ",ACRetryStrategy=true"})
+			case strings.HasPrefix(command, "sed"):
+				expectGates(t, c, nil)
+			default:
+				expectGates(t, c, []string{gateArgument})
 			}
-			sed := exec.Command("sh", "-c", edit)
-			sed.Dir = r.dist
-			edited, err := sed.Output()
-			if err != nil {
-				t.Fatalf("%s: %v", edit, err)
-			}
-			applyObjects(t, c, objects(t, string(edited)))
-			expectGates(t, c, nil)
 		}
 	})
 	t.Run("chart", func(t *testing.T) {
-		c, kubeconfig := startControlPlane(t)
-		h := helm{release: r, kubeconfig: kubeconfig}
-		if err := h.run(t, "helm install kueue oci://registry.k8s.io/kueue/charts/kueue --namespace kueue-system --create-namespace"); err != nil {
-			t.Fatal(err)
-		}
+		c, reader := startControlPlane(t, r)
+		// As it lies in Kueue's sources: no registry is asked.
+		const published = "oci://registry.k8s.io/kueue/charts/kueue"
+		plain := filepath.Join(r.base, "charts", componentName)
+		reader.runs(t, "helm install kueue "+plain+" --namespace kueue-system --create-namespace")
 		expectGates(t, c, nil)
 		kept := priorityClass(t, c)
 		if err := c.Create(t.Context(), kept); err != nil {
@@ -119,19 +112,17 @@ func TestMigration(t *testing.T) {
 		for _, command := range pageCommands(t, "helm") {
 			if strings.HasPrefix(command, "helm uninstall") {
 				// The page went back to plain Kueue before.
-				if err := h.run(t, "helm upgrade kueue kueue-*.tgz --namespace kueue-system"); err != nil {
-					t.Fatal(err)
-				}
+				reader.runs(t, "helm upgrade kueue kueue-*.tgz --namespace kueue-system")
 			}
-			if err := h.run(t, command); err != nil {
-				t.Fatalf("%s: %v", command, err)
-			}
+			reader.runs(t, strings.ReplaceAll(command, published, plain))
 			switch {
 			case strings.HasPrefix(command, "helm uninstall"):
 				err := c.Get(t.Context(), types.NamespacedName{Namespace: "kueue-system", Name: deploymentName}, &appsv1.Deployment{})
 				if !apierrors.IsNotFound(err) {
 					t.Errorf("after %s the Deployment is there: %v", command, err)
 				}
+			case strings.Contains(command, "ACRetryStrategy"):
+				expectGates(t, c, []string{gateArgument + ",ACRetryStrategy=true"})
 			case strings.Contains(command, "enabled=true"), strings.HasPrefix(command, "helm install"):
 				expectGates(t, c, []string{gateArgument})
 			case strings.Contains(command, "enabled=false"):
@@ -222,83 +213,6 @@ func setValues(t *testing.T, sets ...string) map[string]any {
 	return merged
 }
 
-// helm does what the program of that name does, as far as the page needs it.
-type helm struct {
-	release    *release
-	kubeconfig string
-}
-
-func (h helm) run(t *testing.T, command string) error {
-	t.Helper()
-	var arguments, sets []string
-	var namespace string
-	var create, reuse bool
-	words := strings.Fields(command)[1:]
-	for i := 0; i < len(words); i++ {
-		value := func() string {
-			i++
-			return strings.Trim(words[i], "'")
-		}
-		switch word := words[i]; word {
-		case "--namespace":
-			namespace = value()
-		case "--set":
-			sets = append(sets, value())
-		case "--version":
-			value() // It is that of PLAIN here.
-		case "--create-namespace":
-			create = true
-		case "--reset-then-reuse-values":
-			reuse = true
-		default:
-			if strings.HasPrefix(word, "-") {
-				t.Fatalf("%s: %s is not known here", command, word)
-			}
-			arguments = append(arguments, word)
-		}
-	}
-	var configuration action.Configuration
-	if err := configuration.Init(kube.GetConfig(h.kubeconfig, "", namespace), namespace, "secret", t.Logf); err != nil {
-		return err
-	}
-	name := arguments[1]
-	switch arguments[0] {
-	case "install":
-		install := action.NewInstall(&configuration)
-		install.ReleaseName, install.Namespace, install.CreateNamespace = name, namespace, create
-		_, err := install.RunWithContext(t.Context(), h.chart(t, arguments[2]), setValues(t, sets...))
-		return err
-	case "upgrade":
-		upgrade := action.NewUpgrade(&configuration)
-		upgrade.Namespace, upgrade.ResetThenReuseValues = namespace, reuse
-		_, err := upgrade.RunWithContext(t.Context(), name, h.chart(t, arguments[2]), setValues(t, sets...))
-		return err
-	case "uninstall":
-		_, err := action.NewUninstall(&configuration).Run(name)
-		return err
-	}
-	t.Fatalf("%s: not known here", command)
-	return nil
-}
-
-// chart returns ours, or plain Kueue's as it lies in its sources.
-func (h helm) chart(t *testing.T, name string) *chart.Chart {
-	t.Helper()
-	path := filepath.Join(h.release.base, "charts", componentName)
-	switch name {
-	case "kueue-*.tgz":
-		path = h.release.chartPath()
-	case "oci://registry.k8s.io/kueue/charts/kueue":
-	default:
-		t.Fatalf("no chart %s", name)
-	}
-	loaded, err := loader.Load(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return loaded
-}
-
 // plainSource returns the folder of the sources of plain Kueue.
 func plainSource(t *testing.T) string {
 	t.Helper()
@@ -310,15 +224,6 @@ func plainSource(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return strings.TrimSpace(string(dir))
-}
-
-func applyObjects(t *testing.T, c client.Client, objects []*unstructured.Unstructured) {
-	t.Helper()
-	for _, object := range objects {
-		if err := c.Patch(t.Context(), object, client.Apply, client.FieldOwner("kubectl")); err != nil {
-			t.Fatalf("%s %s: %v", object.GetKind(), object.GetName(), err)
-		}
-	}
 }
 
 // expectGates looks at the arguments of the manager that set gates.
