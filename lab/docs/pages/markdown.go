@@ -41,12 +41,15 @@ type block struct {
 	notRun string
 	// include names a section of another page, page.md#section, to be run here.
 	include string
+	// needs names a program without which the block is not run, or is "".
+	needs string
 }
 
 var (
 	notRun   = regexp.MustCompile(`(?s)^<!--\s*not run:\s*(.+?)\s*-->\s*$`)
 	hidden   = regexp.MustCompile(`(?s)^<!--\s*run:\n(.+?)-->\s*$`)
 	include  = regexp.MustCompile(`^<!--\s*run: (\S+\.md#\S+)\s*-->\s*$`)
+	with     = regexp.MustCompile(`^<!--\s*run with: (\w+)\s*-->\s*$`)
 	plain    = regexp.MustCompile(`(?m)^<!--\s*run on: plain (v[\d.]+)\s*-->\s*$`)
 	fileName = regexp.MustCompile(`^(?://|#) ([\w./-]+\.\w+)\n`)
 )
@@ -70,7 +73,7 @@ func plainRelease(page []byte) string {
 // blocks returns the blocks of a page in their order.
 func blocks(page []byte) ([]block, error) {
 	var found []block
-	var section string
+	var section, needs string
 	reasons := map[ast.Node]string{} // by the node that the comment precedes
 	scripts := map[ast.Node]int{}
 	err := ast.Walk(parse(page), func(node ast.Node, entering bool) (ast.WalkStatus, error) {
@@ -79,7 +82,7 @@ func blocks(page []byte) ([]block, error) {
 		}
 		switch node := node.(type) {
 		case *ast.Heading:
-			section = anchor(node)
+			section, needs = anchor(node), ""
 		case *ast.HTMLBlock:
 			comment := content(node, page)
 			if node.HasClosure() {
@@ -91,16 +94,18 @@ func blocks(page []byte) ([]block, error) {
 				}
 				reasons[node.NextSibling()] = match[1]
 			} else if match := hidden.FindStringSubmatch(comment); match != nil {
-				found = append(found, block{section: section, language: "sh", content: match[1], line: lineOf(node, page)})
+				found = append(found, block{section: section, language: "sh", content: match[1], line: lineOf(node, page), needs: needs})
+			} else if match := with.FindStringSubmatch(comment); match != nil {
+				needs = match[1]
 			} else if match := include.FindStringSubmatch(comment); match != nil {
-				found = append(found, block{section: section, include: match[1], line: lineOf(node, page)})
+				found = append(found, block{section: section, include: match[1], line: lineOf(node, page), needs: needs})
 			} else if strings.Contains(comment, "run") && strings.Contains(comment, ":") && !plain.MatchString(comment) {
 				return ast.WalkStop, fmt.Errorf("line %d: a comment of no known form: %s", lineOf(node, page), comment)
 			}
 		case *ast.CodeBlock:
 			return ast.WalkStop, fmt.Errorf("line %d: an indented block; use a fence with a language", lineOf(node, page))
 		case *ast.FencedCodeBlock:
-			b := block{section: section, language: string(node.Language(page)), content: content(node, page), line: lineOf(node, page), notRun: reasons[node]}
+			b := block{section: section, language: string(node.Language(page)), content: content(node, page), line: lineOf(node, page), notRun: reasons[node], needs: needs}
 			if script, ok := scripts[node.PreviousSibling()]; ok && (b.language == "console" || b.language == "text") {
 				found[script].output = &b.content
 				return ast.WalkContinue, nil

@@ -58,6 +58,14 @@ kubectl wait
 '''console
 no script before it
 '''
+
+## Another program
+
+<!-- run with: python3 -->
+
+'''sh
+python3 --version
+'''
 `, "'''", "```")
 	want := []block{
 		{section: "a-page", language: "sh", content: "kubectl get workloads\n", line: 4, output: ptr.To("NAME\n")},
@@ -66,6 +74,7 @@ no script before it
 		{section: "hidden", language: "sh", content: "kubectl wait\n", line: 25},
 		{section: "hidden", include: "other.md#a-section", line: 29},
 		{section: "hidden", language: "console", content: "no script before it\n", line: 32},
+		{section: "another-program", language: "sh", content: "python3 --version\n", line: 40, needs: "python3"},
 	}
 	got, err := blocks([]byte(page))
 	if err != nil {

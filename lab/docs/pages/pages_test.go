@@ -34,11 +34,13 @@ limitations under the License.
 //     dry run.
 //   - mermaid is counted. Any other language is an error.
 //
-// Three comments in a paragraph of their own say more, and no reader sees them:
+// Four comments in a paragraph of their own say more, and no reader sees them:
 //
 //   - "not run: reason", for the block that follows; yaml is parsed nevertheless
 //   - "run:" and a script in the lines after it, for what a reader need not do
 //   - "run: page.md#section", for the blocks of another section
+//   - "run with: python3", for the rest of a section, which is left out where that
+//     program is not installed
 //
 // A page with the comment "run on: plain v0.19.2" has that release of Kueue, without
 // the patches.
@@ -191,8 +193,11 @@ func (p *page) runPage(name, section string) {
 func (p *page) runBlock(name string, b block) {
 	p.Helper()
 	var err error
+	if _, missing := exec.LookPath(b.needs); b.needs != "" && missing != nil {
+		b.notRun = missing.Error()
+	}
 	switch file := b.file(); {
-	case b.include != "":
+	case b.notRun == "" && b.include != "":
 		other, section, _ := strings.Cut(b.include, "#")
 		p.runPage(filepath.Join(filepath.Dir(name), other), section)
 		return
