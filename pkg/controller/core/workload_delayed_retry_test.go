@@ -72,8 +72,7 @@ type retryFixture struct {
 func newRetryFixture(t *testing.T, wl *kueue.Workload, start time.Time) *retryFixture {
 	ctx, _ := utiltesting.ContextWithLog(t)
 	f := &retryFixture{T: t, ctx: ctx, key: client.ObjectKeyFromObject(wl), start: start, clock: testingclock.NewFakeClock(start)}
-	cq := utiltestingapi.MakeClusterQueue("cq").AdmissionChecks("a", "b").Active(metav1.ConditionTrue).
-		ResourceGroup(*utiltestingapi.MakeFlavorQuotas("flavor").Resource(corev1.ResourceCPU, "10").Obj()).Obj()
+	cq := testClusterQueue("a", "b")
 	lq := utiltestingapi.MakeLocalQueue("lq", wl.Namespace).ClusterQueue("cq").Obj()
 	f.client = utiltesting.NewClientBuilder().WithObjects(wl, cq, lq, utiltesting.MakeNamespace(wl.Namespace)).WithStatusSubresource(wl).
 		WithInterceptorFuncs(interceptor.Funcs{
@@ -89,6 +88,10 @@ func newRetryFixture(t *testing.T, wl *kueue.Workload, start time.Time) *retryFi
 					f.reconciler.Update(event.TypedUpdateEvent[*kueue.Workload]{ObjectOld: before, ObjectNew: f.workload()})
 				}
 				return err
+			},
+			SubResourceUpdate: func(ctx context.Context, c client.Client, subResource string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+				f.writes++
+				return c.SubResource(subResource).Update(ctx, obj, opts...)
 			},
 		}).Build()
 	cache := schdcache.New(f.client)
@@ -147,6 +150,24 @@ func (f *retryFixture) change(update func(wl *kueue.Workload)) {
 		f.Fatalf("Updating the workload: %v", err)
 	}
 	f.reconciler.Update(event.TypedUpdateEvent[*kueue.Workload]{ObjectOld: before, ObjectNew: f.workload()})
+}
+
+// askFor has the ClusterQueue ask for other checks.
+func (f *retryFixture) askFor(checks ...kueue.AdmissionCheckReference) {
+	f.Helper()
+	cq := &kueue.ClusterQueue{}
+	if err := f.client.Get(f.ctx, client.ObjectKey{Name: "cq"}, cq); err != nil {
+		f.Fatalf("Getting the ClusterQueue: %v", err)
+	}
+	cq.Spec = testClusterQueue(checks...).Spec
+	if err := f.client.Update(f.ctx, cq); err != nil {
+		f.Fatalf("Updating the ClusterQueue: %v", err)
+	}
+}
+
+func testClusterQueue(checks ...kueue.AdmissionCheckReference) *kueue.ClusterQueue {
+	return utiltestingapi.MakeClusterQueue("cq").AdmissionChecks(checks...).Active(metav1.ConditionTrue).
+		ResourceGroup(*utiltestingapi.MakeFlavorQuotas("flavor").Resource(corev1.ResourceCPU, "10").Obj()).Obj()
 }
 
 // release does what the controller of a job does once the job is stopped.
@@ -216,6 +237,11 @@ func (f *retryFixture) expectRequeueAt(wl *kueue.Workload, want time.Duration) {
 func retryWorkload(start time.Time) *utiltestingapi.WorkloadWrapper {
 	return utiltestingapi.MakeWorkload("wl", "ns").Queue("lq").Request(corev1.ResourceCPU, "1").Creation(start)
 }
+
+// countingWatcher counts how often it was told of a workload.
+type countingWatcher struct{ told int }
+
+func (w *countingWatcher) NotifyWorkloadUpdate(_, _ *kueue.Workload) { w.told++ }
 
 func TestReconcileDelayedRetry(t *testing.T) {
 	start := time.Now().Truncate(time.Second)
@@ -354,6 +380,66 @@ func TestReconcileDelayedRetry(t *testing.T) {
 		f.reconcileAt(time.Second, 0, 59*time.Second)
 		f.expectQueued(0, 1)
 		f.expectQueuedRequest("1")
+	})
+
+	t.Run("a check that the queue does not ask for cannot evict", func(t *testing.T) {
+		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+		f := newRetryFixture(t, retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).AdmissionChecks(pending, ready).Obj(), start)
+		f.askFor("b")
+		f.retry("a", 60)
+		if wl := f.reconcileAt(0, 1, 0); workload.IsEvicted(wl) || len(wl.Status.AdmissionChecks) != 1 {
+			t.Errorf("Unexpected status after the Retry: %v", wl.Status)
+		}
+	})
+
+	t.Run("the queue asks for another check while the workload waits", func(t *testing.T) {
+		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+		f := newRetryFixture(t, retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).AdmissionChecks(pending, ready).Obj(), start)
+		f.retry("a", 60)
+		f.reconcileAt(0, 1, 0)
+		f.askFor("a", "c")
+		wl := f.reconcileAt(time.Second, 1, 59*time.Second)
+		names := sets.New[kueue.AdmissionCheckReference]()
+		for _, check := range wl.Status.AdmissionChecks {
+			names.Insert(check.Name)
+		}
+		if diff := cmp.Diff(sets.New[kueue.AdmissionCheckReference]("a", "c"), names); diff != "" {
+			t.Errorf("Unexpected checks (-want,+got):\n%s", diff)
+		}
+		f.expectRequeueAt(wl, 60*time.Second)
+	})
+
+	t.Run("a look at a workload that waits has the queues tell of it", func(t *testing.T) {
+		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+		f := newRetryFixture(t, retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).AdmissionChecks(pending, ready).Obj(), start)
+		f.retry("a", 60)
+		f.reconcileAt(0, 1, 0)
+		f.eventFirst = true // from here on there is an event of a write alone
+		watcher := &countingWatcher{}
+		f.reconciler.watchers = append(f.reconciler.watchers, watcher)
+		f.reconcileAt(time.Second, 0, 59*time.Second)
+		if watcher.told != 1 {
+			t.Errorf("The watchers were told %d times, want once", watcher.told)
+		}
+	})
+
+	t.Run("a backoff that no condition tells of ends in the queue", func(t *testing.T) {
+		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+		// The queues have a clock of their own, on which it is over.
+		f := newRetryFixture(t, retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).Obj(), start.Add(-time.Hour))
+		wl := f.workload()
+		wl.Status = kueue.WorkloadStatus{RequeueState: &kueue.RequeueState{Count: ptr.To[int32](1), RequeueAt: ptr.To(metav1.NewTime(f.start.Add(60 * time.Second)))}}
+		if err := f.client.Status().Update(f.ctx, wl); err != nil {
+			t.Fatalf("Updating the workload: %v", err)
+		}
+		for _, after := range []time.Duration{0, 60*time.Second - 1, 60 * time.Second} {
+			f.expectQueued(0, 0)
+			waits, result, err := f.reconciler.awaitBackoff(f.ctx, f.workload(), f.start.Add(after))
+			if want := 60*time.Second - after; err != nil || waits != (want > 0) || result.RequeueAfter != want {
+				t.Errorf("Unexpected at %s: waits %t, for %s, %v; want %s", after, waits, result.RequeueAfter, err, want)
+			}
+		}
+		f.expectQueued(1, 0)
 	})
 
 	t.Run("a write that fails is tried again, and loses nothing", func(t *testing.T) {
