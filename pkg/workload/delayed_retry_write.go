@@ -150,9 +150,9 @@ func (p RetryPlan) Tidy(wl *kueue.Workload) {
 // that it is as new when it is activated again. The conditions tell of the
 // deactivation, and when it was.
 func (p RetryPlan) Forget(wl *kueue.Workload, now time.Time) {
-	requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
-	reactivated := requeued != nil && requeued.Status == metav1.ConditionTrue && requeued.Reason == kueue.WorkloadReactivated
-	if !IsEvictedByDeactivation(wl) || (!HasQuotaReservation(wl) && reactivated) {
+	// Activated meanwhile, it was requeued: this is another deactivation.
+	again := !HasQuotaReservation(wl) && apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadRequeued)
+	if !IsEvictedByDeactivation(wl) || again {
 		reason, message := kueue.WorkloadDeactivated, "The workload is deactivated"
 		if target := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadDeactivationTarget); target != nil {
 			reason = ReasonWithCause(reason, target.Reason)

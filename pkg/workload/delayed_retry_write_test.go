@@ -212,6 +212,20 @@ func TestRetryPlanForget(t *testing.T) {
 			wantEvicted:  "Deactivated",
 			wantRequeued: "Deactivated",
 		},
+		"again, after it was activated": {
+			workload: evictedFor(utiltestingapi.MakeWorkload("wl", "ns"), kueue.WorkloadDeactivated, "", 0).
+				Condition(conditionAt(kueue.WorkloadRequeued, metav1.ConditionTrue, kueue.WorkloadReactivated, "", 1)),
+			wantEvicted:  "Deactivated",
+			wantRequeued: "Deactivated",
+		},
+		"again, by Kueue, after a retry in the queue": {
+			workload: evictedFor(utiltestingapi.MakeWorkload("wl", "ns"), kueue.WorkloadDeactivated, "", 0).
+				Condition(conditionAt(kueue.WorkloadRequeued, metav1.ConditionTrue, kueue.WorkloadBackoffFinished, "", 1)).
+				Condition(conditionAt(kueue.WorkloadDeactivationTarget, metav1.ConditionTrue,
+					kueue.WorkloadEvictedByAdmissionCheck, "rejected", 5)),
+			wantEvicted:  "DeactivatedDueToAdmissionCheck",
+			wantRequeued: "DeactivatedDueToAdmissionCheck",
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
