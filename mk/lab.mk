@@ -44,7 +44,8 @@ simulate-gate:
 	($(call IN_SIMULATION,$(SIMULATION)) 'TestGateOff|TestGateSwitched|TestPolicy' -rapid.seed=$(SIMULATION_SEED) -rapid.checks=$$(($(SIMULATION_CHECKS) / 5)))
 
 simulate-mutants:
-	@export MUTANT_SCHEDULES=$(MUTANT_SCHEDULES); $(call IN_SIMULATION,$(SIMULATION)-mutants) TestMutants
+	@export MUTANT_SCHEDULES=$(MUTANT_SCHEDULES) MUTANTS_OVERLAY=$(MUTANTS_DIR)/overlay.json MUTANTS_TREE=$(TREE_DIR); \
+	$(call IN_SIMULATION,$(SIMULATION)-mutants) TestMutants
 
 # How many schedules: about a minute. The faults of memapi take another one. Of the
 # base are the CRDs alone: the libraries of v0.19 are newer than the API server.

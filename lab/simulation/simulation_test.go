@@ -24,6 +24,8 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -376,14 +378,6 @@ func runCorpus(t *testing.T) {
 	}
 }
 
-// example returns one of the corpus, and after them a random one.
-func example(seed int) Schedule {
-	if seed < len(corpus) {
-		return corpus[seed].Schedule
-	}
-	return schedules.Example(seed)
-}
-
 func check(t *testing.T, schedules *rapid.Generator[Schedule], total *tally) func(*rapid.T) {
 	return func(rt *rapid.T) {
 		schedule := schedules.Draw(rt, "schedule")
@@ -623,44 +617,105 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// TestMutants shows that the simulation finds each of the known mistakes, by a
-// rule that it breaks, and nothing where there is none.
+// TestMutants shows that the simulation finds each of the known mistakes, by a rule
+// that it breaks. The schedules have nothing to find without the mistake.
 func TestMutants(t *testing.T) {
 	limit, err := strconv.Atoi(os.Getenv("MUTANT_SCHEDULES"))
 	if err != nil {
 		t.Skip("needs the mutants to be built in: make test-simulation")
 	}
-	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
-	needed := 0
+	// control has the schedules that were run without a mutant.
+	control := make(map[string]error)
 	for _, m := range mutants.All {
+		if m.Test != "" {
+			continue // TestMutantsOutOfReach
+		}
 		t.Run(m.Name, func(t *testing.T) {
-			t.Setenv(mutants.Variable, m.Name)
 			features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, m.MergePatch)
+			run := func(schedule Schedule, mutant string) error {
+				features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+				t.Setenv(mutants.Variable, mutant)
+				return Run(t, schedule).Err
+			}
 			for seed := range limit {
-				schedule := example(seed)
-				if m.Policy {
-					schedule = withPolicy(generator(with(OpBusy, 8)).Example(seed))
+				schedule := scheduleFor(m, seed)
+				key := fmt.Sprint(m.MergePatch, schedule)
+				if _, found := control[key]; !found {
+					control[key] = run(schedule, "")
 				}
-				result := Run(t, schedule)
-				if violation := (*Violation)(nil); errors.As(result.Err, &violation) {
-					if !m.Policy { // TestPolicy has their schedules
-						needed = max(needed, seed+1)
-					}
-					t.Logf("found after %d schedules: %v", seed+1, violation)
-					return
+				if err := control[key]; err != nil {
+					t.Fatalf("schedule %d fails without a mutant: %v", seed, err)
 				}
-				if result.Err != nil {
-					t.Fatalf("schedule %d: %v", seed, result.Err)
+				err := run(schedule, m.Name)
+				if err == nil {
+					continue
 				}
+				if violation := (*Violation)(nil); !errors.As(err, &violation) || !slices.Contains(m.Rules, violation.Rule) {
+					t.Fatalf("schedule %d: an accident, and none of %q: %v", seed, m.Rules, err)
+				}
+				t.Logf("found after %d schedules: %v", seed+1, err)
+				return
 			}
 			t.Errorf("not found in %d schedules", limit)
 		})
 	}
-	t.Run("no mutant", func(t *testing.T) {
-		for seed := range needed {
-			if result := Run(t, example(seed)); result.Err != nil {
-				t.Fatalf("schedule %d, with which mutants are found, fails without any: %v", seed, result.Err)
-			}
+	t.Logf("%d schedules pass without a mutant", len(control))
+}
+
+// scheduleFor returns the schedules on which the mutant is tried: those of the corpus,
+// and then random ones.
+func scheduleFor(m mutants.Mutant, seed int) Schedule {
+	switch {
+	case m.Policy:
+		return withPolicy(generator(with(OpBusy, 8)).Example(seed))
+	case seed < len(corpus):
+		return corpus[seed].Schedule
+	case m.Switched:
+		return generator(with(OpGate, 4)).Example(seed)
+	default:
+		return schedules.Example(seed)
+	}
+}
+
+// TestMutantsOutOfReach shows that tests of the tree find the mistakes that no
+// schedule comes to, and pass without them.
+func TestMutantsOutOfReach(t *testing.T) {
+	overlay, tree := os.Getenv("MUTANTS_OVERLAY"), os.Getenv("MUTANTS_TREE")
+	if overlay == "" || tree == "" {
+		t.Skip("needs the mutants: make test-simulation")
+	}
+	binaries, dir := make(map[string]string), t.TempDir()
+	for _, m := range mutants.All {
+		pkg, test, found := strings.Cut(m.Test, " ")
+		if !found {
+			continue
 		}
-	})
+		t.Run(m.Name, func(t *testing.T) {
+			binary := binaries[pkg]
+			if binary == "" {
+				binary = filepath.Join(dir, strings.ReplaceAll(pkg, "/", "_"))
+				build := exec.Command("go", "test", "-overlay", overlay, "-c", "-o", binary, "./"+pkg)
+				build.Dir = tree
+				if out, err := build.CombinedOutput(); err != nil {
+					t.Fatalf("%s: %v\n%s", pkg, err, out)
+				}
+				binaries[pkg] = binary
+			}
+			run := func(mutant string) (string, error) {
+				cmd := exec.Command(binary, "-test.run", test)
+				cmd.Dir = filepath.Join(tree, pkg)
+				cmd.Env = append(os.Environ(), mutants.Variable+"="+mutant)
+				out, err := cmd.CombinedOutput()
+				return string(out), err
+			}
+			if out, err := run(""); err != nil || strings.Contains(out, "no tests to run") {
+				t.Fatalf("%s fails without a mutant: %v\n%s", m.Test, err, out)
+			}
+			if out, err := run(m.Name); err == nil {
+				t.Errorf("%s does not find it", m.Test)
+			} else if strings.Contains(out, "panic:") {
+				t.Errorf("%s finds it by an accident:\n%s", m.Test, out)
+			}
+		})
+	}
 }

@@ -29,7 +29,8 @@ const (
 var ofBase = []Mutant{
 	{
 		Name: "apply-from-an-old-copy", File: writes,
-		Old: "if features.Enabled(features.ACRequeueAfter) {\n\t\treturn applyUpdate",
-		New: "if !mutant(\"apply-from-an-old-copy\") && features.Enabled(features.ACRequeueAfter) {\n\t\treturn applyUpdate",
+		Rules: []string{"rule 9", "rule 6 and 10", "rule 7, never early"},
+		Old:   "if features.Enabled(features.ACRequeueAfter) {\n\t\treturn applyUpdate",
+		New:   "if !MUTANT && features.Enabled(features.ACRequeueAfter) {\n\t\treturn applyUpdate",
 	},
 }

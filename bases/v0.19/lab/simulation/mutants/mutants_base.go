@@ -31,19 +31,22 @@ const (
 var ofBase = []Mutant{
 	{
 		Name: "apply-from-an-old-copy", File: writes,
-		Old: "if features.Enabled(features.ACRequeueAfter) {\n\t\treturn patchVersion",
-		New: "if !mutant(\"apply-from-an-old-copy\") && features.Enabled(features.ACRequeueAfter) {\n\t\treturn patchVersion",
+		Rules: []string{"rule 9", "rule 6 and 10", "rule 7, never early"},
+		Old:   "if features.Enabled(features.ACRequeueAfter) {\n\t\treturn patchVersion",
+		New:   "if !MUTANT && features.Enabled(features.ACRequeueAfter) {\n\t\treturn patchVersion",
 	},
 	{
 		// Upstream tries a merge patch again on what a check has said since.
 		Name: "merge-patch-over-what-was-not-seen", File: applyBase, MergePatch: true,
-		Old: "&& !canApplyTo(seen, latest, clk) {",
-		New: "&& !canApplyTo(seen, latest, clk) && !mutant(\"merge-patch-over-what-was-not-seen\") {",
+		Rules: []string{"rule 9", "rule 6 and 10", "rule 7, never early"},
+		Old:   "&& !canApplyTo(seen, latest, clk) {",
+		New:   "&& !canApplyTo(seen, latest, clk) && !MUTANT {",
 	},
 	{
 		// Upstream's own delays: with the quota held, and counted in another way.
 		Name: "upstream-records-the-delay", File: controller,
-		Old: "requeueAt != nil && !features.Enabled(features.ACRequeueAfter) {",
-		New: "requeueAt != nil && (!features.Enabled(features.ACRequeueAfter) || mutant(\"upstream-records-the-delay\")) {",
+		Rules: []string{"rule 3", "rule 4", "rule 6 and 10"},
+		Old:   "requeueAt != nil && !features.Enabled(features.ACRequeueAfter) {",
+		New:   "requeueAt != nil && (!features.Enabled(features.ACRequeueAfter) || MUTANT) {",
 	},
 }

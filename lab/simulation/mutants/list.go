@@ -1,0 +1,585 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package mutants
+
+const (
+	deadline   = "pkg/workload/delayed_retry_deadline.go"
+	plan       = "pkg/workload/delayed_retry_plan.go"
+	policy     = "pkg/workload/delayed_retry_policy.go"
+	write      = "pkg/workload/delayed_retry_write.go"
+	times      = "pkg/workload/times/times.go"
+	reconciler = "pkg/controller/core/workload_delayed_retry.go"
+	queues     = "pkg/cache/queue/delayed_retry.go"
+	scheduler  = "pkg/scheduler/delayed_retry.go"
+	state      = "pkg/workload/delayed_retry_state.go"
+	jobs       = "pkg/controller/jobframework/delayed_retry.go"
+	attempts   = "pkg/controller/admissionchecks/provisioning/delayed_retry_attempts.go"
+	requests   = "pkg/controller/admissionchecks/provisioning/delayed_retry.go"
+)
+
+// All are built together, and switched on one at a time.
+var All = append([]Mutant{
+	{
+		// As upstream resets them, so that a retry is forgotten with its delay.
+		Name: "reset-at-eviction", File: write,
+		Rules: []string{"rule 3"},
+		Old:   `if !deactivated && (evictedByCheck || isAnswer(check.State)) {`,
+		New:   `if !MUTANT && !deactivated && (evictedByCheck || isAnswer(check.State)) {`,
+	},
+	{
+		// The stuck state of the KEP.
+		Name: "lost-late-retry", File: plan,
+		Rules: []string{"rule 4", "rule 7, never stuck"},
+		Old:   "state := StateOf(wl)\n",
+		New:   "state := StateOf(wl)\nif MUTANT && state == RetryStateQueued {\nreturn RetryPlan{}\n}\n",
+	},
+	{
+		Name: "limit-off-by-one", File: policy, Policy: true,
+		Rules: []string{"rule 17, limit"},
+		Old:   "count < *p.spec.LimitCount",
+		New:   "(count < *p.spec.LimitCount || MUTANT && count == *p.spec.LimitCount)",
+	},
+	{
+		// A controller that asks for 0 wants its workload back at once.
+		Name: "zero-taken-for-none", File: plan, Policy: true,
+		Rules: []string{"rule 7, never stuck"},
+		Old:   "asks := check.RequeueAfterSeconds != nil",
+		New:   "asks := check.RequeueAfterSeconds != nil && !(MUTANT && *check.RequeueAfterSeconds == 0)",
+	},
+	{
+		Name: "policy-over-a-delay-of-its-own", File: plan, Policy: true,
+		Rules: []string{"rule 3", "rule 7, never stuck"},
+		Old:   "asks := check.RequeueAfterSeconds",
+		New:   "asks := !MUTANT && check.RequeueAfterSeconds",
+	},
+	{
+		Name: "jitter-that-shortens", File: policy, Policy: true,
+		Rules: []string{"rule 3", "rule 7, never early"},
+		Old:   "return wholeSeconds(delay.Mul(",
+		New:   "if MUTANT {\njitter.Neg(jitter)\n}\nreturn wholeSeconds(delay.Mul(",
+	},
+	{
+		Name: "count-of-another-check", File: plan, Policy: true,
+		Rules: []string{"rule 17, limit", "rule 3"},
+		Old:   "count := ptr.Deref(check.RetryCount, 0)",
+		New:   "count := ptr.Deref(check.RetryCount, 0)\nif MUTANT {\ncount = ptr.Deref(p.Checks[0].RetryCount, 0)\n}",
+	},
+	{
+		// A change of the policy would move those that wait.
+		Name: "policy-not-recorded", File: write, Policy: true,
+		Rules: []string{"rule 7, never early"},
+		Old:   "stored.RequeueAfterSeconds = check.RequeueAfterSeconds",
+		New:   "if !MUTANT {\nstored.RequeueAfterSeconds = check.RequeueAfterSeconds\n}",
+	},
+	{
+		Name: "double-count", File: write,
+		Rules: []string{"rule 6 and 10"},
+		Old:   "case kueue.CheckStateRetry:\n\t\t\tretryCount =",
+		New:   "case kueue.CheckStateRetry:\nif MUTANT {\nretryCount = ptr.To(ptr.Deref(retryCount, 0) + 1)\n}\n\t\t\tretryCount =",
+	},
+	{
+		Name: "apply-over-what-was-not-seen", File: apply,
+		Rules: []string{"rule 9", "rule 6 and 10", "rule 7, never early"},
+		Old:   "if !canApplyTo(",
+		New:   "if !MUTANT && !canApplyTo(",
+	},
+	{
+		// The delay is cut short by the fraction of a second that the API drops.
+		Name: "eviction-in-the-past", File: deadline,
+		Rules: []string{"rule 1"},
+		Old:   "return times.RoundedUp(now)",
+		New:   "if MUTANT {\nreturn now\n}\nreturn times.RoundedUp(now)",
+	},
+	{
+		Name: "fraction-of-a-transition-cut", File: times,
+		Rules: []string{"rule 4"},
+		Old:   `if check.State == kueue.CheckStateRetry {`,
+		New:   `if check.State == kueue.CheckStateRetry && !MUTANT {`,
+	},
+	{
+		// For controllers that send old transition times again.
+		Name: "deadline-from-the-transition-alone", File: deadline,
+		Rules: []string{"rule 3", "rule 4"},
+		Old:   "start := times.Later(check.LastTransitionTime.Time, evictedAt)",
+		New:   "start := times.Later(check.LastTransitionTime.Time, evictedAt)\nif MUTANT {\nstart = check.LastTransitionTime.Time\n}",
+	},
+	{
+		Name: "no-delay-counts-from-the-transition", File: deadline,
+		Rules: []string{"rule 7, never stuck"},
+		Old:   "return ptr.Deref(check.RequeueAfterSeconds, 0) > 0",
+		New:   `return ptr.Deref(check.RequeueAfterSeconds, 0) > 0 || MUTANT && check.RequeueAfterSeconds != nil`,
+	},
+	{
+		Name: "no-latest-time", File: times,
+		Rules: []string{"rule 1, no write is refused", "conditions, old times"},
+		Old:   "if t = RoundedUp(t); t.After(latestTime) {",
+		New:   `if t = RoundedUp(t); t.After(latestTime) && !MUTANT {`,
+	},
+	{
+		Name: "times-not-repaired", File: times,
+		Rules: []string{"rule 1, no write is refused"},
+		Old:   "func repaired(wl *kueue.Workload, t metav1.Time) metav1.Time {\n\tswitch {\n",
+		New:   "func repaired(wl *kueue.Workload, t metav1.Time) metav1.Time {\n\tswitch {\ncase MUTANT:\nreturn t\n",
+	},
+	{
+		// As the later releases of upstream do.
+		Name: "quota-kept-for-the-delay", File: reconciler,
+		Rules: []string{"rule 3"},
+		Old:   "case workload.RetryEvict:\n",
+		New:   "case workload.RetryEvict:\nif MUTANT && plan.Deadline.After(now) {\nreturn true, ctrl.Result{RequeueAfter: plan.Deadline.Sub(now)}, nil\n}\n",
+	},
+	{
+		Name: "wiped-at-the-release", File: reconciler,
+		Rules: []string{"rule 4"},
+		Old:   `if !features.Enabled(features.ACRequeueAfter) || wl.Status.Admission != nil`,
+		New:   `if MUTANT || !features.Enabled(features.ACRequeueAfter) || wl.Status.Admission != nil`,
+	},
+	{
+		// Before the job is stopped.
+		Name: "quota-released-at-the-eviction", File: plan,
+		Rules: []string{"rule 3"},
+		Old:   `releasesAtOnce := state == RetryStateReserved && !IsAdmitted(wl)`,
+		New:   `releasesAtOnce := state == RetryStateReserved && (!IsAdmitted(wl) || MUTANT)`,
+	},
+	{
+		Name: "late-reject-ignored", File: plan,
+		Rules: []string{"rule 8"},
+		Old:   "case facts.rejected:\n",
+		New:   "case facts.rejected && !MUTANT:\n",
+	},
+	{
+		Name: "deactivation-leaves-traces", File: plan,
+		Rules: []string{"rule 11", "conditions, old times", "gate off, never stuck"},
+		Old:   `!hasRetryTraces(wl) {`,
+		New:   `!hasRetryTraces(wl) || MUTANT {`,
+	},
+	{
+		// What counts from the deactivation would count from the eviction before it.
+		Name: "deactivated-at-the-eviction", File: write,
+		Rules: []string{"rule 11, retention"},
+		Old:   "apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime = metav1.NewTime(now)",
+		New:   "if !MUTANT {\napimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime = metav1.NewTime(now)\n}",
+	},
+	{
+		Name: "delay-kept-at-the-requeue", File: write,
+		Rules: []string{"rule 6"},
+		Old:   `Name:               check.Name,`,
+		New:   `RequeueAfterSeconds: keptDelay(check), Name: check.Name,`,
+	},
+	{
+		Name: "wait-told-after-it", File: write,
+		Rules: []string{"conditions, old times"},
+		Old:   `evictedByCheck || tellsOfWait(wl) {`,
+		New:   `(evictedByCheck || tellsOfWait(wl)) && !MUTANT {`,
+	},
+	{
+		Name: "count-of-pods-ready-cleared", File: write,
+		Rules: []string{"rule 13"},
+		Old:   `if wl.Status.RequeueState.Count == nil {`,
+		New:   `if wl.Status.RequeueState.Count == nil || MUTANT {`,
+	},
+	{
+		Name: "later-delay-not-recorded", File: plan,
+		Rules: []string{"rule 4"},
+		Old:   `p.Deadline.Equal(requeueAt(wl)) && (state`,
+		New:   `(p.Deadline.Equal(requeueAt(wl)) || MUTANT && !requeueAt(wl).IsZero()) && (state`,
+	},
+	{
+		Name: "never-looked-at-again", File: reconciler,
+		Rules: []string{"rule 7, never stuck", "gate off, never stuck", "counts"},
+		Old:   "result.RequeueAfter = requeueAfter(plan, now)\n\tcase workload.RetryReactivate:",
+		New:   "if !MUTANT {\nresult.RequeueAfter = requeueAfter(plan, now)\n}\n\tcase workload.RetryReactivate:",
+	},
+	{
+		Name: "waiting-in-the-heap", File: queues,
+		Rules: []string{"rule 7, never early", "counts"},
+		Old:   `if !waits(wInfo) ||`,
+		New:   `if MUTANT || !waits(wInfo) ||`,
+	},
+	{
+		// As the first release did, after its own write.
+		Name: "taken-out-of-the-queue-by-the-reconciler", File: reconciler,
+		Rules: []string{"counts"},
+		Old:   `r.reportEvent(wl, corev1.EventTypeNormal, "RequeueDelayed", plan.Message)`,
+		New:   "r.reportEvent(wl, corev1.EventTypeNormal, \"RequeueDelayed\", plan.Message)\nif MUTANT {\n" + leaveQueue + "\n}",
+	},
+	{
+		Name: "count-not-reset", File: write,
+		Rules: []string{"rule 6 and 10"},
+		Old:   "case kueue.CheckStateReady:\n\t\t\tretryCount = nil",
+		New:   "case kueue.CheckStateReady:\nif !MUTANT {\nretryCount = nil\n}",
+	},
+	{
+		Name: "success-not-written", File: plan,
+		Rules: []string{"rule 10"},
+		Old:   `return check.State == kueue.CheckStateReady && ptr.Deref(check.RetryCount, 0) > 0 &&`,
+		New:   `return !MUTANT && check.State == kueue.CheckStateReady && ptr.Deref(check.RetryCount, 0) > 0 &&`,
+	},
+	{
+		Name: "stray-delay-left", File: plan,
+		Rules: []string{"a delay without Retry"},
+		Old:   `return check.State != kueue.CheckStateRetry && asksForDelay(check)`,
+		New:   `return check.State != kueue.CheckStateRetry && asksForDelay(check) && !MUTANT`,
+	},
+	{
+		// Of the old attempt, which fails again, or is looked at again.
+		Name: "counted-request-asks-again", File: requests,
+		Rules: []string{"rule 7, never stuck"},
+		Old:   `attempt <= offset+retries {`,
+		New:   `!MUTANT && attempt <= offset+retries {`,
+	},
+	{
+		Name: "one-retry-too-many", File: requests,
+		Rules: []string{"rule 14"},
+		Old:   `if retries < *strategy.BackoffLimitCount {`,
+		New:   `if retries < *strategy.BackoffLimitCount || MUTANT && retries == *strategy.BackoffLimitCount {`,
+	},
+	// The queues.
+	{
+		Name: "old-copy-queued", File: queues,
+		Test: "pkg/cache/queue TestAddOrUpdateOfAnOldCopy",
+		Old:  `case latest.ResourceVersion == w.ResourceVersion:`,
+		New:  `case latest.ResourceVersion == w.ResourceVersion || MUTANT:`,
+	},
+	{
+		// What the scheduler has judged says nothing about what it is now.
+		Name: "put-back-as-judged", File: queues,
+		Test: "pkg/cache/queue TestRequeueWorkloadThatWasJudgedBefore",
+		Old:  `if !features.Enabled(features.ACRequeueAfter) || isMakingRoom(reason) ||`,
+		New:  `if MUTANT || !features.Enabled(features.ACRequeueAfter) || isMakingRoom(reason) ||`,
+	},
+	{
+		Name: "filed-after-the-wait", File: queues,
+		Rules: []string{"rule 7, free quota"},
+		Old:   `filed != nil && waits(filed) {`,
+		New:   `filed != nil && waits(filed) && !MUTANT {`,
+	},
+	{
+		Name: "in-the-heap-and-filed", File: queues,
+		Rules: []string{"counts"},
+		Old:   "c.takeOut(key)\n\tc.fileInadmissible(key, wInfo)",
+		New:   "if !MUTANT {\nc.takeOut(key)\n}\n\tc.fileInadmissible(key, wInfo)",
+	},
+	{
+		Name: "kept-out-after-a-backoff", File: queues,
+		Test: "pkg/cache/queue TestAddFromLocalQueueWhileWaiting",
+		Old:  `|| c.backoffWaitingTimeExpired(wInfo) {`,
+		New:  `|| !MUTANT && c.backoffWaitingTimeExpired(wInfo) {`,
+	},
+	{
+		Name: "gauge-forgets", File: queues,
+		Rules: []string{"counts"},
+		Old:   "waits.Workloads++",
+		New:   "if !MUTANT {\nwaits.Workloads++\n}",
+	},
+	// The scheduler.
+	{
+		Name: "note-lost", File: scheduler,
+		Test: "pkg/scheduler TestRequeueAfterRefusedNote",
+		Old:  `if features.Enabled(features.ACRequeueAfter) && apierrors.IsConflict(refused) {`,
+		New:  `if !MUTANT && features.Enabled(features.ACRequeueAfter) && apierrors.IsConflict(refused) {`,
+	},
+	{
+		Name: "reservation-not-restored", File: scheduler,
+		Test: "pkg/scheduler TestRefusedSecondPass",
+		Old:  `if !features.Enabled(features.ACRequeueAfter) || !workload.HasQuotaReservation(wl) {`,
+		New:  `if MUTANT || !features.Enabled(features.ACRequeueAfter) || !workload.HasQuotaReservation(wl) {`,
+	},
+	{
+		Name: "release-missed", File: scheduler,
+		Test: "pkg/scheduler TestRefusedSecondPass",
+		Old:  `if !holdsQuota(s.latest(ctx, wl)) {`,
+		New:  `if !MUTANT && !holdsQuota(s.latest(ctx, wl)) {`,
+	},
+	{
+		Name: "reason-written-over", File: scheduler,
+		Test: "pkg/scheduler TestRequeueWhileWaiting",
+		Old:  "_, waits := workload.RetryDeadline(wl)\n\treturn waits",
+		New:  "_, waits := workload.RetryDeadline(wl)\n\treturn waits && !MUTANT",
+	},
+	// The workload controller.
+	{
+		Name: "restart-unseen", File: reconciler,
+		Test: "pkg/controller/core TestReconcileDelayedRetry",
+		Old:  `if !features.Enabled(features.ACRequeueAfter) || (!isDisabledRequeued`,
+		New:  `if MUTANT || !features.Enabled(features.ACRequeueAfter) || (!isDisabledRequeued`,
+	},
+	{
+		Name: "every-check-required", File: reconciler,
+		Test: "pkg/controller/core TestReconcileDelayedRetry",
+		Old:  `requiredChecks(ctx, wl, cq).Has,`,
+		New:  "func(name kueue.AdmissionCheckReference) bool {\nreturn MUTANT || requiredChecks(ctx, wl, cq).Has(name)\n},",
+	},
+	{
+		Name: "reject-unheard", File: reconciler,
+		Rules: []string{"rule 8"},
+		Old:   `return features.Enabled(features.ACRequeueAfter) && workload.HasRejectedChecks(wl)`,
+		New:   `return !MUTANT && features.Enabled(features.ACRequeueAfter) && workload.HasRejectedChecks(wl)`,
+	},
+	{
+		Name: "backoff-not-looked-at-again", File: reconciler,
+		Test: "pkg/controller/core TestReconcileDelayedRetry",
+		Old:  `return true, ctrl.Result{RequeueAfter: min(until.Sub(now), longestRequeueAfter)}, nil`,
+		New:  "if MUTANT {\nreturn true, ctrl.Result{}, nil\n}\nreturn true, ctrl.Result{RequeueAfter: min(until.Sub(now), longestRequeueAfter)}, nil",
+	},
+	{
+		Name: "not-queued-after-a-backoff", File: reconciler,
+		Test: "pkg/controller/core TestReconcileDelayedRetry",
+		Old:  "r.addAdjusted(ctx, wl)\n\treturn false, ctrl.Result{}, nil",
+		New:  "if !MUTANT {\nr.addAdjusted(ctx, wl)\n}\n\treturn false, ctrl.Result{}, nil",
+	},
+	{
+		Name: "checks-not-synced-while-it-waits", File: reconciler,
+		Test: "pkg/controller/core TestReconcileDelayedRetry",
+		Old:  "if cq != nil {\n\t\t\t_, err = r.reconcileSyncAdmissionChecks",
+		New:  "if cq != nil && !MUTANT {\n\t\t\t_, err = r.reconcileSyncAdmissionChecks",
+	},
+	{
+		Name: "watchers-not-told", File: reconciler,
+		Test: "pkg/controller/core TestReconcileDelayedRetry",
+		Old:  "r.notifyWatchers(wl, wl)",
+		New:  "if !MUTANT {\nr.notifyWatchers(wl, wl)\n}",
+	},
+	// The state.
+	{
+		Name: "old-backoff-for-that-of-the-checks", File: state,
+		Test: "pkg/workload TestPlanRetry",
+		Old:  `!state.BackoffUntil.Time.Before(evictedAt(wl)))`,
+		New:  `(MUTANT || !state.BackoffUntil.Time.Before(evictedAt(wl))))`,
+	},
+	{
+		Name: "backoff-forgotten", File: state,
+		Test: "pkg/workload TestRecordedWait",
+		Old:  "return wl.Status.RequeueState.BackoffUntil.Time\n",
+		New:  "if MUTANT {\nreturn time.Time{}\n}\nreturn wl.Status.RequeueState.BackoffUntil.Time\n",
+	},
+	{
+		Name: "reactivation-unseen", File: state,
+		Rules: []string{"rule 7, never stuck"},
+		Old:   `case keptOut && strings.HasPrefix(requeued.Reason, kueue.WorkloadDeactivated):`,
+		New:   `case keptOut && !MUTANT && strings.HasPrefix(requeued.Reason, kueue.WorkloadDeactivated):`,
+	},
+	{
+		Name: "scheduled-before-the-reconciler", File: state,
+		Rules: []string{"rule 7, free quota"},
+		Old:   `return isRecordedForChecks(wl) || HasRetryChecks(wl) || HasRejectedChecks(wl) ||`,
+		New:   `return isRecordedForChecks(wl) || !MUTANT && (HasRetryChecks(wl) || HasRejectedChecks(wl)) ||`,
+	},
+	{
+		Name: "left-waiting-for-ever", File: state, Switched: true,
+		Rules: []string{"gate off, never stuck"},
+		Old:   "default:\n\t\treturn RetryStateWaiting",
+		New:   "case MUTANT:\nreturn RetryStateQueued\ndefault:\n\t\treturn RetryStateWaiting",
+	},
+	{
+		Name: "left-waiting-and-early", File: plan, Switched: true,
+		Rules: []string{"gate off, never early"},
+		Old:   `if !now.Before(plan.Deadline) {`,
+		New:   `if MUTANT || !now.Before(plan.Deadline) {`,
+	},
+	// What is written.
+	{
+		Name: "no-deadline-with-another-eviction", File: write,
+		Test: "pkg/workload TestEvictionRecordsTheDeadline",
+		Old:  `len(retry) > 0 && !evictedByCheck {`,
+		New:  `len(retry) > 0 && !evictedByCheck && !MUTANT {`,
+	},
+	{
+		Name: "retry-taken-back-by-another-eviction", File: write,
+		Test: "pkg/workload TestResetChecksForEviction",
+		Old:  `(evictedByCheck || isAnswer(check.State)) {`,
+		New:  `(evictedByCheck || !MUTANT && isAnswer(check.State)) {`,
+	},
+	{
+		Name: "another-eviction-in-the-past", File: write,
+		Test: "pkg/workload TestEvictionRecordsTheDeadline",
+		Old:  "evicted.LastTransitionTime = metav1.NewTime(times.RoundedUp(now))",
+		New:  "if !MUTANT {\nevicted.LastTransitionTime = metav1.NewTime(times.RoundedUp(now))\n}",
+	},
+	{
+		Name: "preempted-and-queued", File: write,
+		Test: "pkg/workload TestKeepWaiting",
+		Old:  `if !features.Enabled(features.ACRequeueAfter) || !isRecordedForChecks(wl) ||`,
+		New:  `if MUTANT || !features.Enabled(features.ACRequeueAfter) || !isRecordedForChecks(wl) ||`,
+	},
+	{
+		Name: "backoff-not-recorded", File: write,
+		Test: "pkg/workload TestEvictionRecordsTheDeadline",
+		Old:  "if wl.Status.RequeueState.Count != nil {\n",
+		New:  "if wl.Status.RequeueState.Count != nil && !MUTANT {\n",
+	},
+	{
+		Name: "count-outlives-the-admission", File: write,
+		Rules: []string{"rule 6 and 10"},
+		Old:   `if admitted != metav1.ConditionTrue ||`,
+		New:   `if MUTANT || admitted != metav1.ConditionTrue ||`,
+	},
+	{
+		Name: "old-transition-at-the-requeue", File: write,
+		Rules: []string{"rule 6"},
+		Old:   `LastTransitionTime: metav1.NewTime(now),`,
+		New:   `LastTransitionTime: map[bool]metav1.Time{false: metav1.NewTime(now), true: check.LastTransitionTime}[MUTANT],`,
+	},
+	{
+		Name: "count-outlives-the-deactivation", File: write,
+		Test: "pkg/workload TestRetryPlanForget",
+		Old:  "check.RequeueAfterSeconds = nil\n\t\tcheck.RetryCount = nil",
+		New:  "check.RequeueAfterSeconds = nil\nif !MUTANT {\ncheck.RetryCount = nil\n}",
+	},
+	{
+		Name: "time-outlives-the-deactivation", File: write,
+		Test: "pkg/workload TestRetryPlanForget",
+		Old:  "wl.Status.RequeueState = nil\n\tapimeta.Remove",
+		New:  "if !MUTANT {\nwl.Status.RequeueState = nil\n}\n\tapimeta.Remove",
+	},
+	{
+		Name: "requeued-in-a-stopped-queue", File: write,
+		Test: "pkg/workload TestRetryPlanRequeue",
+		Old:  "if !isKeptOut(wl) || isKeptOutByBackoff(wl) {\n\t\tSetRequeuedCondition(wl, kueue.WorkloadBackoffFinished,",
+		New:  "if MUTANT || !isKeptOut(wl) || isKeptOutByBackoff(wl) {\n\t\tSetRequeuedCondition(wl, kueue.WorkloadBackoffFinished,",
+	},
+	{
+		Name: "hold-from-an-old-eviction", File: write,
+		Rules: []string{"rule 1"},
+		Old:   "apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime = metav1.NewTime(p.EvictedAt)",
+		New:   "if !MUTANT {\napimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime = metav1.NewTime(p.EvictedAt)\n}",
+	},
+	{
+		Name: "told-to-wait-and-queued", File: write,
+		Rules: []string{"rule 4"},
+		Old:   "if !isKeptOut(wl) || isKeptOutByBackoff(wl) {\n\t\tSetRequeuedCondition(wl, kueue.WorkloadEvictedByAdmissionCheck,",
+		New:   "if !MUTANT && (!isKeptOut(wl) || isKeptOutByBackoff(wl)) {\n\t\tSetRequeuedCondition(wl, kueue.WorkloadEvictedByAdmissionCheck,",
+	},
+	{
+		Name: "delay-applied", File: apply, Policy: true,
+		Test: "pkg/workload TestWriteOfDelays",
+		Old:  "return slices.ContainsFunc(updated.Status.AdmissionChecks,",
+		New:  "return !MUTANT && slices.ContainsFunc(updated.Status.AdmissionChecks,",
+	},
+	{
+		Name: "apply-over-another-spec", File: apply,
+		Test: "pkg/workload TestLooseApplyAfterAnotherWrite",
+		Old:  "seen.Generation == latest.Generation &&",
+		New:  "(MUTANT || seen.Generation == latest.Generation) &&",
+	},
+	{
+		Name: "strict-and-written-again", File: apply,
+		Test: "pkg/workload TestLooseApplyAfterAnotherWrite",
+		Old:  "if strict || !apierrors",
+		New:  "if strict && !MUTANT || !apierrors",
+	},
+	// The plan.
+	{
+		Name: "earliest-deadline", File: deadline,
+		Rules: []string{"rule 3"},
+		Old:   "deadline = times.Later(deadline, checkDeadline(check, evictedAt))",
+		New:   "if other := checkDeadline(check, evictedAt); MUTANT && other.Before(deadline) {\ndeadline = other\n} else {\ndeadline = times.Later(deadline, other)\n}",
+	},
+	{
+		Name: "withdrawal-unseen", File: plan,
+		Rules: []string{"rule 4", "rule 1, no write is refused"},
+		Old:   "leftOver := state == RetryStateWaiting ||",
+		New:   "leftOver := !MUTANT && state == RetryStateWaiting ||",
+	},
+	{
+		Name: "late-retry-unheard-while-it-stops", File: plan,
+		Test: "pkg/workload TestPlanRetry",
+		Old:  "plan.Untidy = (plan.Action",
+		New:  "if MUTANT && state == RetryStateStopping && plan.Action == RetryRecord {\nplan.Action = RetryNone\n}\nplan.Untidy = (plan.Action",
+	},
+	{
+		Name: "late-for-a-deadline-that-was-moved", File: plan,
+		Test: "pkg/workload TestWaitedFor",
+		Old:  "p.Deadline.After(p.EvictedAt) && p.Deadline.Equal(requeueAt(wl))",
+		New:  "p.Deadline.After(p.EvictedAt) && (MUTANT || p.Deadline.Equal(requeueAt(wl)))",
+	},
+	// Policies.
+	{
+		Name: "limit-looked-at-again", File: plan, Policy: true,
+		Test: "pkg/workload TestPlanRetryWithPolicies",
+		Old:  "if !covered && !policy.Allows(count) {",
+		New:  "if (!covered || MUTANT) && !policy.Allows(count) {",
+	},
+	{
+		Name: "one-jitter-for-all", File: policy, Policy: true,
+		Rules: []string{"rule 3"},
+		Old:   `fmt.Appendf(nil, "%s/%s/%d", p.uid, p.check, count))`,
+		New:   "fmt.Appendf(nil, \"%s/%s/%d\", p.uid, p.check, count))\nif MUTANT {\nsum = sha256.Sum256([]byte(p.check))\n}",
+	},
+	{
+		Name: "no-backoff-by-policy", File: policy, Policy: true,
+		Test: "pkg/workload TestRetryPolicyDelaySeconds",
+		Old:  "for ; count > 0 && result",
+		New:  "for ; !MUTANT && count > 0 && result",
+	},
+	{
+		Name: "no-zero-while-a-job-stops", File: write, Policy: true,
+		Test: "pkg/workload TestPolicyIsRecordedOnce",
+		Old:  "if stored.RequeueAfterSeconds == nil && p.RecordsNoDelay {",
+		New:  "if stored.RequeueAfterSeconds == nil && p.RecordsNoDelay && !MUTANT {",
+	},
+	// ProvisioningRequests.
+	{
+		Name: "number-without-its-offset", File: requests,
+		Rules: []string{"rule 14", "rule 7, never stuck"},
+		Old:   "return attemptOffset(check, attemptOffsetsOf(wl), usedAttemptsOf(wl)) + retriesOf(check) + 1",
+		New:   "if MUTANT {\nreturn retriesOf(check) + 1\n}\nreturn attemptOffset(check, attemptOffsetsOf(wl), usedAttemptsOf(wl)) + retriesOf(check) + 1",
+	},
+	{
+		Name: "deaf-while-it-waits", File: requests,
+		Test: "pkg/controller/admissionchecks/provisioning TestReconcileDelayedRetry",
+		Old:  "return features.Enabled(features.ACRequeueAfter) && !workload",
+		New:  "return !MUTANT && features.Enabled(features.ACRequeueAfter) && !workload",
+	},
+	{
+		Name: "backoff-that-does-not-grow", File: requests,
+		Test: "pkg/controller/admissionchecks/provisioning TestBackoffSeconds",
+		Old:  "for ; retries > 0 && 0 < seconds",
+		New:  "for ; !MUTANT && retries > 0 && 0 < seconds",
+	},
+	{
+		Name: "success-keeps-the-count", File: requests,
+		Test: "pkg/controller/admissionchecks/provisioning TestReconcileDelayedRetry",
+		Old:  "if succeeded && check.State",
+		New:  "if !MUTANT && succeeded && check.State",
+	},
+	{
+		Name: "request-for-a-check-of-another-flavor", File: requests,
+		Test: "pkg/controller/admissionchecks/provisioning TestReconcileDelayedRetry",
+		Old:  "if !holdsQuota(wl) || wl.Status.Admission == nil {",
+		New:  "if MUTANT || !holdsQuota(wl) || wl.Status.Admission == nil {",
+	},
+	{
+		Name: "used-number-forgotten", File: attempts,
+		Test: "pkg/controller/admissionchecks/provisioning TestPlanAttempts",
+		Old:  "if number > used[checkName] {",
+		New:  "if !MUTANT && number > used[checkName] {",
+	},
+	// Jobs.
+	{
+		Name: "moved-job-stays", File: jobs,
+		Test: "pkg/controller/jobframework TestMoveWaiting",
+		Old:  "if !features.Enabled(features.ACRequeueAfter) || !workload.IsActive(wl) ||",
+		New:  "if MUTANT || !features.Enabled(features.ACRequeueAfter) || !workload.IsActive(wl) ||",
+	},
+	{
+		Name: "stopped-again-and-again", File: jobs,
+		Test: "pkg/controller/jobframework TestIsStoppedForRetry",
+		Old:  "return evictedByCheck && !workload.HasQuotaReservation(wl)",
+		New:  "return !MUTANT && evictedByCheck && !workload.HasQuotaReservation(wl)",
+	},
+}, ofBase...)

@@ -1,0 +1,54 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package mutants
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the page anew")
+
+// TestPage wants the page to have all mutants, each with what finds it.
+func TestPage(t *testing.T) {
+	const page = "README.md"
+	names := make(map[string]bool)
+	for _, m := range All {
+		if names[m.Name] || (len(m.Rules) == 0) == (m.Test == "") {
+			t.Errorf("mutant %s is there twice, or has not either rules or a test", m.Name)
+		}
+		names[m.Name] = true
+	}
+	content, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, old, _ := strings.Cut(string(content), "| Mutant |")
+	if *update {
+		if err := os.WriteFile(page, []byte(text+Table()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(Table(), "| Mutant |"+old); diff != "" {
+		t.Errorf("%s is old: run go test ./lab/simulation/mutants -update in lab (-want,+got):\n%s", page, diff)
+	}
+}
