@@ -48,6 +48,7 @@ import (
 
 	"kueue-acrequeueafter/lab/simulation/memapi"
 	"kueue-acrequeueafter/lab/simulation/memapi/faults"
+	"kueue-acrequeueafter/lab/simulation/mutants"
 )
 
 const namespace = "default"
@@ -887,7 +888,7 @@ func TestFaults(t *testing.T) {
 	}
 	for _, f := range faults.All {
 		t.Run(f.Name, func(t *testing.T) {
-			t.Setenv(faults.Variable, f.Name)
+			t.Setenv(mutants.Variable, f.Name)
 			n, found := find(t, limit)
 			if found == nil {
 				t.Fatalf("not found in %d schedules", limit)

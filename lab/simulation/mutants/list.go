@@ -178,7 +178,7 @@ var All = append([]Mutant{
 		Name: "delay-kept-at-the-requeue", File: write,
 		Rules: []string{"rule 6"},
 		Old:   `Name:               check.Name,`,
-		New:   `RequeueAfterSeconds: keptDelay(check), Name: check.Name,`,
+		New:   `RequeueAfterSeconds: map[bool]*int32{true: check.RequeueAfterSeconds}[MUTANT], Name: check.Name,`,
 	},
 	{
 		Name: "wait-told-after-it", File: write,

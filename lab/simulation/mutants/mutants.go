@@ -37,7 +37,7 @@ type Mutant struct {
 	// Rules are those that it breaks, in the words of the judge. A violation of another
 	// one would be an accident.
 	Rules []string
-	// Test finds it where no schedule comes to it: a package of the tree, a slash, and
+	// Test finds it where no schedule comes to it: a package of the tree, a space, and
 	// the test.
 	Test string
 	// MergePatch: it is one of the other way of writing.
@@ -62,55 +62,41 @@ func Table() string {
 // helper is what the mutants call.
 const helper = "package %s\n\nimport \"os\"\n\nfunc mutant(name string) bool { return os.Getenv(%q) == name }\n"
 
-// helpers belong to mutants of the file write.
-const helpers = `
-func keptDelay(check kueue.AdmissionCheckState) *int32 {
-	if mutant("delay-kept-at-the-requeue") {
-		return check.RequeueAfterSeconds
-	}
-	return nil
-}
-
-`
-
-// WriteOverlay writes the changed files of the tree, and overlay.json for the
-// -overlay flag of the go command, to dir.
-func WriteOverlay(tree, dir string) error {
+// WriteOverlay writes the files below source that the mutants change, and
+// overlay.json for the -overlay flag of the go command, to dir.
+func WriteOverlay(all []Mutant, source, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	changed := make(map[string][]byte)
-	for _, m := range All {
-		source, found := changed[m.File]
+	for _, m := range all {
+		content, found := changed[m.File]
 		if !found {
 			var err error
-			if source, err = os.ReadFile(filepath.Join(tree, m.File)); err != nil {
+			if content, err = os.ReadFile(filepath.Join(source, m.File)); err != nil {
 				return err
 			}
+			_, clause, _ := bytes.Cut(content, []byte("\npackage "))
+			name, _, _ := bytes.Cut(clause, []byte("\n"))
+			changed[filepath.Join(filepath.Dir(m.File), "zz_mutant.go")] = fmt.Appendf(nil, helper, name, Variable)
 		}
-		if n := bytes.Count(source, []byte(m.Old)); n != 1 {
-			return fmt.Errorf("mutant %s: found %d times in %s, should be once: %q; adapt lab/simulation/mutants", m.Name, n, m.File, m.Old)
+		if n := bytes.Count(content, []byte(m.Old)); n != 1 {
+			return fmt.Errorf("mutant %s: found %d times in %s, should be once: %q; adapt the list of mutants", m.Name, n, m.File, m.Old)
 		}
 		mistake := strings.ReplaceAll(m.New, "MUTANT", fmt.Sprintf("mutant(%q)", m.Name))
-		changed[m.File] = bytes.Replace(source, []byte(m.Old), []byte(mistake), 1)
+		changed[m.File] = bytes.Replace(content, []byte(m.Old), []byte(mistake), 1)
 	}
-	changed[write] = append(changed[write], helpers...)
 	replace := make(map[string]string)
-	for file, source := range changed {
-		packageDir := filepath.Dir(file)
-		name, _, _ := bytes.Cut(source[bytes.Index(source, []byte("\npackage "))+len("\npackage "):], []byte("\n"))
-		changed[filepath.Join(packageDir, "zz_mutant.go")] = fmt.Appendf(nil, helper, name, Variable)
-	}
-	for file, source := range changed {
-		absolute, err := filepath.Abs(filepath.Join(tree, file))
+	for file, content := range changed {
+		absolute, err := filepath.Abs(filepath.Join(source, file))
 		if err != nil {
 			return err
 		}
-		target, err := filepath.Abs(filepath.Join(dir, filepath.Base(filepath.Dir(file))+"_"+filepath.Base(file)))
+		target, err := filepath.Abs(filepath.Join(dir, strings.ReplaceAll(file, "/", "_")))
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(target, source, 0o644); err != nil {
+		if err := os.WriteFile(target, content, 0o644); err != nil {
 			return err
 		}
 		replace[absolute] = target

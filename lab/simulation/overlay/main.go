@@ -32,7 +32,11 @@ import (
 )
 
 func main() {
-	verbs := map[string]func(tree, dir string) error{"mutants": mutants.WriteOverlay, "baseline": writeBaseline, "faults": faults.WriteOverlay}
+	verbs := map[string]func(source, dir string) error{
+		"mutants":  func(source, dir string) error { return mutants.WriteOverlay(mutants.All, source, dir) },
+		"faults":   func(source, dir string) error { return mutants.WriteOverlay(faults.All, source, dir) },
+		"baseline": writeBaseline,
+	}
 	if len(os.Args) != 4 || verbs[os.Args[1]] == nil {
 		fmt.Fprintln(os.Stderr, "usage: overlay mutants|baseline|faults TREE DIR")
 		os.Exit(2)

@@ -18,20 +18,7 @@ limitations under the License.
 // API server finds them.
 package faults
 
-import (
-	"bytes"
-	"encoding/json"
-	"fmt"
-	"os"
-	"path/filepath"
-)
-
-// Variable is the environment variable that names the fault to switch on.
-const Variable = "MEMAPI_FAULT"
-
-// Fault replaces Old, which occurs once in the file, by New. New does as Old unless
-// fault(name) is true.
-type Fault struct{ Name, File, Old, New string }
+import "kueue-acrequeueafter/lab/simulation/mutants"
 
 const (
 	server    = "server.go"
@@ -40,124 +27,80 @@ const (
 )
 
 // All are built together, and switched on one at a time.
-var All = []Fault{
-	{"apply-never-conflicts", server, `ptr.Deref(req.Force, false)`, `ptr.Deref(req.Force, false) || fault("apply-never-conflicts")`},
-	{"force-is-ignored", server, `if old != nil {
-			live = old`, `if fault("force-is-ignored") {
+var All = []mutants.Mutant{
+	{Name: "apply-never-conflicts", File: server, Old: `ptr.Deref(req.Force, false)`, New: `ptr.Deref(req.Force, false) || MUTANT`},
+	{Name: "force-is-ignored", File: server, Old: `if old != nil {
+			live = old`, New: `if MUTANT {
 			req.Force = nil
 		}
 		if old != nil {
 			live = old`},
-	{"managers-of-updates-forgotten", server, `if !r.Plain {
-		obj = req.endpoint()`, `if !r.Plain && !fault("managers-of-updates-forgotten") {
+	{Name: "managers-of-updates-forgotten", File: server, Old: `if !r.Plain {
+		obj = req.endpoint()`, New: `if !r.Plain && !MUTANT {
 		obj = req.endpoint()`},
-	{"managers-of-new-objects-forgotten", server, `if !r.Plain {
-			empty, _`, `if !r.Plain && !fault("managers-of-new-objects-forgotten") {
+	{Name: "managers-of-new-objects-forgotten", File: server, Old: `if !r.Plain {
+			empty, _`, New: `if !r.Plain && !MUTANT {
 			empty, _`},
-	{"status-not-validated", server, `rest.BeforeUpdate(e.strategy, req.context(), obj, old); err != nil {`,
-		`rest.BeforeUpdate(e.strategy, req.context(), obj, old); err != nil && !(fault("status-not-validated") && req.Subresource != "") && !(fault("updates-not-validated") && req.Subresource == "") {`},
-	{"updates-not-validated", server, `fault("updates-not-validated")`, `fault("updates-not-validated")`},
-	{"new-objects-not-validated", server, `rest.BeforeCreate(r.main.strategy, req.context(), obj); err != nil {`,
-		`rest.BeforeCreate(r.main.strategy, req.context(), obj); err != nil && !fault("new-objects-not-validated") {`},
-	{"no-defaults", resource, `d.resource.structural != nil &&`, `!fault("no-defaults") && d.resource.structural != nil &&`},
-	{"nulls-kept", resource, `defaulting.PruneNonNullableNullsWithoutDefaults(obj.Object, r.structural)`,
-		`if !fault("nulls-kept") {
+	{Name: "status-not-validated", File: server, Old: `rest.BeforeUpdate(e.strategy, req.context(), obj, old); err != nil {`,
+		New: `rest.BeforeUpdate(e.strategy, req.context(), obj, old); err != nil && !(MUTANT && req.Subresource != "") {`},
+	{Name: "updates-not-validated", File: server, Old: `rest.BeforeUpdate(e.strategy, req.context(), obj, old); err != nil`,
+		New: `rest.BeforeUpdate(e.strategy, req.context(), obj, old); err != nil && !(MUTANT && req.Subresource == "")`},
+	{Name: "new-objects-not-validated", File: server, Old: `rest.BeforeCreate(r.main.strategy, req.context(), obj); err != nil {`,
+		New: `rest.BeforeCreate(r.main.strategy, req.context(), obj); err != nil && !MUTANT {`},
+	{Name: "no-defaults", File: resource, Old: `d.resource.structural != nil &&`, New: `!MUTANT && d.resource.structural != nil &&`},
+	{Name: "nulls-kept", File: resource, Old: `defaulting.PruneNonNullableNullsWithoutDefaults(obj.Object, r.structural)`,
+		New: `if !MUTANT {
 			defaulting.PruneNonNullableNullsWithoutDefaults(obj.Object, r.structural)
 		}`},
-	{"nulls-of-an-apply-kept", server, `req.PatchType == types.ApplyPatchType && hasEmpty(`, `!fault("nulls-of-an-apply-kept") && req.PatchType == types.ApplyPatchType && hasEmpty(`},
-	{"unknown-fields-kept", resource, `pruning.Prune(obj.Object, r.structural, true)`, `if !fault("unknown-fields-kept") {
+	{Name: "nulls-of-an-apply-kept", File: server, Old: `req.PatchType == types.ApplyPatchType && hasEmpty(`, New: `!MUTANT && req.PatchType == types.ApplyPatchType && hasEmpty(`},
+	{Name: "unknown-fields-kept", File: resource, Old: `pruning.Prune(obj.Object, r.structural, true)`, New: `if !MUTANT {
 			pruning.Prune(obj.Object, r.structural, true)
 		}`},
 	// It knows no list of which an element has a key.
-	{"lists-not-merged", resource, `return r, r.setFieldManagers(converter)`, `if fault("lists-not-merged") {
+	{Name: "lists-not-merged", File: resource, Old: `return r, r.setFieldManagers(converter)`, New: `if MUTANT {
 			converter = managedfields.NewDeducedTypeConverter()
 		}
 		return r, r.setFieldManagers(converter)`},
-	{"version-not-compared", server, `} else if version != old.GetResourceVersion() {`, `} else if version != old.GetResourceVersion() && !fault("version-not-compared") {`},
-	{"version-not-asked-for", server, `if !e.strategy.AllowUnconditionalUpdate() && !r.Plain {`, `if !e.strategy.AllowUnconditionalUpdate() && !r.Plain && !fault("version-not-asked-for") {`},
-	{"version-of-a-new-object-accepted", server, `version != "0" && req.Verb == http.MethodPost {`, `version != "0" && req.Verb == http.MethodPost && !fault("version-of-a-new-object-accepted") {`},
-	{"precondition-not-looked-at", server, `rest.BeforeDelete(req.Resource.main.strategy, req.context(), obj, &opts); err != nil {`,
-		`rest.BeforeDelete(req.Resource.main.strategy, req.context(), obj, &opts); err != nil && !fault("precondition-not-looked-at") {`},
-	{"deleted-in-spite-of-finalizers", server, `case len(old.GetFinalizers()) == 0:`, `case len(old.GetFinalizers()) == 0 || fault("deleted-in-spite-of-finalizers"):`},
-	{"kept-without-finalizers", server, `if registry.ShouldDeleteDuringUpdate(`, `if !fault("kept-without-finalizers") && registry.ShouldDeleteDuringUpdate(`},
-	{"generation-not-counted", server, `if err := s.admit(req, old, obj); err != nil {`, `if fault("generation-not-counted") {
+	{Name: "version-not-compared", File: server, Old: `} else if version != old.GetResourceVersion() {`, New: `} else if version != old.GetResourceVersion() && !MUTANT {`},
+	{Name: "version-not-asked-for", File: server, Old: `if !e.strategy.AllowUnconditionalUpdate() && !r.Plain {`, New: `if !e.strategy.AllowUnconditionalUpdate() && !r.Plain && !MUTANT {`},
+	{Name: "version-of-a-new-object-accepted", File: server, Old: `version != "0" && req.Verb == http.MethodPost {`, New: `version != "0" && req.Verb == http.MethodPost && !MUTANT {`},
+	{Name: "precondition-not-looked-at", File: server, Old: `rest.BeforeDelete(req.Resource.main.strategy, req.context(), obj, &opts); err != nil {`,
+		New: `rest.BeforeDelete(req.Resource.main.strategy, req.context(), obj, &opts); err != nil && !MUTANT {`},
+	{Name: "deleted-in-spite-of-finalizers", File: server, Old: `case len(old.GetFinalizers()) == 0:`, New: `case len(old.GetFinalizers()) == 0 || MUTANT:`},
+	{Name: "kept-without-finalizers", File: server, Old: `if registry.ShouldDeleteDuringUpdate(`, New: `if !MUTANT && registry.ShouldDeleteDuringUpdate(`},
+	{Name: "generation-not-counted", File: server, Old: `if err := s.admit(req, old, obj); err != nil {`, New: `if MUTANT {
 		obj.SetGeneration(old.GetGeneration())
 	}
 	if err := s.admit(req, old, obj); err != nil {`},
-	{"generation-not-counted-at-deletion", server, `if obj.GetGeneration() > 0 {`, `if obj.GetGeneration() > 0 && !fault("generation-not-counted-at-deletion") {`},
-	{"same-object-stored-again", server, `if reflect.DeepEqual(obj.Object, before.Object) {`, `if reflect.DeepEqual(obj.Object, before.Object) && !fault("same-object-stored-again") {`},
-	{"status-is-the-object", server, `if r.Subresource != "" {
-		return r.Resource.status`, `if r.Subresource != "" && !fault("status-is-the-object") {
+	{Name: "generation-not-counted-at-deletion", File: server, Old: `if obj.GetGeneration() > 0 {`, New: `if obj.GetGeneration() > 0 && !MUTANT {`},
+	{Name: "same-object-stored-again", File: server, Old: `if reflect.DeepEqual(obj.Object, before.Object) {`, New: `if reflect.DeepEqual(obj.Object, before.Object) && !MUTANT {`},
+	{Name: "status-is-the-object", File: server, Old: `if r.Subresource != "" {
+		return r.Resource.status`, New: `if r.Subresource != "" && !MUTANT {
 		return r.Resource.status`},
-	{"apply-makes-no-object", server, `if old == nil && (req.PatchType != types.ApplyPatchType ||`, `if old == nil && (fault("apply-makes-no-object") || req.PatchType != types.ApplyPatchType ||`},
-	{"new-object-answered-200", transport, `if created {`, `if created && !fault("new-object-answered-200") {`},
-	{"events-out-of-order", server, `if s.opts.OnWrite != nil {`, `if log := s.log[gvr]; fault("events-out-of-order") && len(log) > 1 {
+	{Name: "apply-makes-no-object", File: server, Old: `if old == nil && (req.PatchType != types.ApplyPatchType ||`, New: `if old == nil && (MUTANT || req.PatchType != types.ApplyPatchType ||`},
+	{Name: "new-object-answered-200", File: transport, Old: `if created {`, New: `if created && !MUTANT {`},
+	{Name: "events-out-of-order", File: server, Old: `if s.opts.OnWrite != nil {`, New: `if log := s.log[gvr]; MUTANT && len(log) > 1 {
 		log[len(log)-1], log[len(log)-2] = log[len(log)-2], log[len(log)-1]
 	}
 	if s.opts.OnWrite != nil {`},
-	{"event-lost", server, `s.log[gvr] = append(s.log[gvr], event{kind: kind,`, `if fault("event-lost") && s.revision[gvr]%4 == 0 {
+	{Name: "event-lost", File: server, Old: `s.log[gvr] = append(s.log[gvr], event{kind: kind,`, New: `if MUTANT && s.revision[gvr]%4 == 0 {
 		return stored
 	}
 	s.log[gvr] = append(s.log[gvr], event{kind: kind,`},
-	{"deletion-told-as-change", transport, `data, err := json.Marshal(map[string]any{"type": next.kind,`, `if fault("deletion-told-as-change") && next.kind == "DELETED" {
+	{Name: "deletion-told-as-change", File: transport, Old: `data, err := json.Marshal(map[string]any{"type": next.kind,`, New: `if MUTANT && next.kind == "DELETED" {
 		next.kind = "MODIFIED"
 	}
 	data, err := json.Marshal(map[string]any{"type": next.kind,`},
-	{"watch-from-one-too-early", transport, `return log[i].revision > revision })`, `return log[i].revision > revision || fault("watch-from-one-too-early") && log[i].revision == revision })`},
-	{"watch-from-now", transport, `s.watches = append(s.watches, w)`, `if fault("watch-from-now") {
+	{Name: "watch-from-one-too-early", File: transport, Old: `return log[i].revision > revision })`, New: `return log[i].revision > revision || MUTANT && log[i].revision == revision })`},
+	{Name: "watch-from-now", File: transport, Old: `s.watches = append(s.watches, w)`, New: `if MUTANT {
 		w.next = len(log)
 	}
 	s.watches = append(s.watches, w)`},
-	{"list-of-an-old-version", transport, `"metadata": map[string]any{"resourceVersion": strconv.Itoa(s.revision[resource.GVR()])}`,
-		`"metadata": map[string]any{"resourceVersion": strconv.Itoa(s.revision[resource.GVR()] - map[bool]int{true: 1}[fault("list-of-an-old-version")])}`},
-	{"JSON-patch-without-test", server, `return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)`,
-		`if fault("JSON-patch-without-test") {
+	{Name: "list-of-an-old-version", File: transport, Old: `"metadata": map[string]any{"resourceVersion": strconv.Itoa(s.revision[resource.GVR()])}`,
+		New: `"metadata": map[string]any{"resourceVersion": strconv.Itoa(s.revision[resource.GVR()] - map[bool]int{true: 1}[MUTANT])}`},
+	{Name: "JSON-patch-without-test", File: server, Old: `return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)`,
+		New: `if MUTANT {
 				return before, nil
 			}
 			return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)`},
-}
-
-// helper is what the faults call.
-const helper = "package memapi\n\nimport \"os\"\n\nfunc fault(name string) bool { return os.Getenv(%q) == name }\n"
-
-// WriteOverlay writes the changed files of memapi, which is in source, and
-// overlay.json for the -overlay flag of the go command, to dir.
-func WriteOverlay(source, dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	changed := map[string][]byte{"zz_fault.go": fmt.Appendf(nil, helper, Variable)}
-	for _, f := range All {
-		if changed[f.File] == nil {
-			data, err := os.ReadFile(filepath.Join(source, f.File))
-			if err != nil {
-				return err
-			}
-			changed[f.File] = data
-		}
-		if n := bytes.Count(changed[f.File], []byte(f.Old)); n != 1 {
-			return fmt.Errorf("fault %s: found %d times in %s, should be once: %q; adapt lab/simulation/memapi/faults", f.Name, n, f.File, f.Old)
-		}
-		changed[f.File] = bytes.Replace(changed[f.File], []byte(f.Old), []byte(f.New), 1)
-	}
-	replace := map[string]string{}
-	for file, data := range changed {
-		from, err := filepath.Abs(filepath.Join(source, file))
-		if err != nil {
-			return err
-		}
-		to, err := filepath.Abs(filepath.Join(dir, file))
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(to, data, 0o644); err != nil {
-			return err
-		}
-		replace[from] = to
-	}
-	data, err := json.MarshalIndent(map[string]any{"Replace": replace}, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, "overlay.json"), data, 0o644)
 }
