@@ -17,9 +17,14 @@ limitations under the License.
 package concurrentadmission
 
 import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/workload"
+	workloadpatching "sigs.k8s.io/kueue/pkg/workload/patching"
 )
 
 // mayPreempt returns true if it can be the variant's turn to preempt others. With the
@@ -29,4 +34,18 @@ func mayPreempt(variant *kueue.Workload) bool {
 		return false
 	}
 	return workload.IsAdmissible(variant)
+}
+
+// staysInactive returns true, with the gate on, for a variant that a check had
+// deactivated, by a rejection or because it was retried as often as it may be. To be
+// activated with the others it would be tried, and deactivated, without end.
+func staysInactive(variant *kueue.Workload) bool {
+	return features.Enabled(features.ACRequeueAfter) && slices.ContainsFunc(variant.Status.Conditions, func(cond metav1.Condition) bool {
+		target, evicted := cond.Type == kueue.WorkloadDeactivationTarget, cond.Type == kueue.WorkloadEvicted
+		return cond.Status == metav1.ConditionTrue && slices.ContainsFunc([]string{
+			kueue.WorkloadEvictedByAdmissionCheck, kueue.WorkloadAdmissionCheckRetryLimitExceeded,
+		}, func(cause string) bool {
+			return target && cond.Reason == cause || evicted && cond.Reason == workloadpatching.ReasonWithCause(kueue.WorkloadDeactivated, cause)
+		})
+	})
 }

@@ -163,3 +163,46 @@ func TestWaitingVariantHasNoTurnToPreempt(t *testing.T) {
 		})
 	}
 }
+
+// All variants are activated while none is admitted. One that a check had deactivated
+// would be tried again at once, and deactivated again.
+func TestVariantDeactivatedByCheckStaysInactive(t *testing.T) {
+	evicted := func(reason string) metav1.Condition {
+		return metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: reason}
+	}
+	cases := map[string]struct {
+		gateOff   bool
+		condition metav1.Condition
+		want      bool
+	}{
+		"at the limit of its retries":     {condition: evicted("DeactivatedDueToAdmissionCheckRetryLimitExceeded")},
+		"rejected":                        {condition: evicted("DeactivatedDueToAdmissionCheck")},
+		"rejected, and not evicted yet":   {condition: metav1.Condition{Type: kueue.WorkloadDeactivationTarget, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByAdmissionCheck}},
+		"for another variant":             {condition: evicted(kueue.WorkloadDeactivated), want: true},
+		"evicted by a check, and no more": {condition: evicted(kueue.WorkloadEvictedByAdmissionCheck), want: true},
+		"rejected, gate off":              {gateOff: true, condition: evicted("DeactivatedDueToAdmissionCheck"), want: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ConcurrentAdmission, true)
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, !tc.gateOff)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			variant := utiltestingapi.MakeWorkload("variant", metav1.NamespaceDefault).Active(false).Condition(tc.condition).Obj()
+			cl := utiltesting.NewClientBuilder().WithObjects(variant).WithStatusSubresource(&kueue.Workload{}).Build()
+			if err := cl.Get(ctx, client.ObjectKeyFromObject(variant), variant); err != nil {
+				t.Fatalf("Getting the variant: %v", err)
+			}
+			r := &variantReconciler{client: cl, recorder: &utiltesting.EventRecorder{}}
+			parent := utiltestingapi.MakeWorkload("parent", metav1.NamespaceDefault).Obj()
+			if err := r.activateVariants(ctx, parent, []kueue.Workload{*variant}, utiltestingapi.MakeClusterQueue("cq").Obj(), nil); err != nil {
+				t.Fatalf("Unexpected error: %v", err)
+			}
+			if err := cl.Get(ctx, client.ObjectKeyFromObject(variant), variant); err != nil {
+				t.Fatalf("Getting the variant: %v", err)
+			}
+			if got := ptr.Deref(variant.Spec.Active, true); got != tc.want {
+				t.Errorf("Unexpected active %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
