@@ -42,13 +42,24 @@ func (s *Scheduler) tryAnew(ctx context.Context, info workload.Info, refused err
 	}
 }
 
-// restoreReserved puts a workload that held quota when it was seen, as in a second
-// pass, and still does, back into the cache, which has just forgotten it: with the
-// gate on the scheduler's write is refused if somebody wrote in between.
-func (s *Scheduler) restoreReserved(ctx context.Context, wl *kueue.Workload) {
-	if !features.Enabled(features.ACRequeueAfter) || !workload.HasQuotaReservation(wl) {
+// afterRefusal sees to the quota that the cache has just forgotten, because the write
+// of a reservation was refused: with the gate on it is if somebody wrote in between.
+func (s *Scheduler) afterRefusal(ctx context.Context, wl *kueue.Workload) {
+	if !features.Enabled(features.ACRequeueAfter) {
 		return
 	}
+	if workload.HasQuotaReservation(wl) {
+		s.restoreReserved(ctx, wl)
+	}
+	// Others found the quota taken, and the workload may have to wait now.
+	if cqName, found := s.queues.ClusterQueueForWorkload(wl); found {
+		s.queueInadmissible(ctx, cqName)
+	}
+}
+
+// restoreReserved puts a workload that held quota when it was seen, as in a second
+// pass, back into the cache if it still does.
+func (s *Scheduler) restoreReserved(ctx context.Context, wl *kueue.Workload) {
 	log := ctrl.LoggerFrom(ctx)
 	latest := s.latest(ctx, wl)
 	if !holdsQuota(latest) {

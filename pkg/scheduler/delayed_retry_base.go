@@ -20,6 +20,7 @@ import (
 	"context"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
@@ -32,4 +33,8 @@ func (s *Scheduler) forget(log logr.Logger, wl *kueue.Workload) {
 
 func (s *Scheduler) requeueAtOnce(ctx context.Context, info *workload.Info) {
 	s.queues.RequeueWorkload(ctx, info, qcache.RequeueReasonFailedAfterNomination)
+}
+
+func (s *Scheduler) queueInadmissible(ctx context.Context, cqName kueue.ClusterQueueReference) {
+	s.queues.QueueInadmissibleWorkloads(ctx, sets.New(cqName))
 }

@@ -33,6 +33,11 @@ func newManagerForTest(cl client.Client, checker qcache.StatusChecker, options .
 	return qcache.NewManager(cl, checker, options...)
 }
 
+// newManagerAndRequeues also returns what moves those back into the heap that were told.
+func newManagerAndRequeues(cl client.Client, checker qcache.StatusChecker) (*qcache.Manager, func(context.Context)) {
+	return newManagerForTest(cl, checker), func(context.Context) {}
+}
+
 func newScheduler(queues *qcache.Manager, cache *schdcache.Cache, cl client.Client, recorder *utiltesting.EventRecorder, options ...Option) *Scheduler {
 	return New(queues, cache, cl, recorder, options...)
 }

@@ -26,10 +26,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -171,6 +173,76 @@ func TestScheduleAfterRefusal(t *testing.T) {
 		}
 	}
 }
+
+// A check says Retry while quota is being reserved for its workload. Another one, which
+// has found no quota meanwhile, gets it.
+func TestQuotaOfRefusedReservationIsForOthers(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	ctx, log := utiltesting.ContextWithLog(t)
+	rf := utiltestingapi.MakeResourceFlavor("rf").Obj()
+	cq := utiltestingapi.MakeClusterQueue("cq").ResourceGroup(*utiltestingapi.MakeFlavorQuotas(rf.Name).Resource(corev1.ResourceCPU, "1").Obj()).Obj()
+	lq := utiltestingapi.MakeLocalQueue("lq", metav1.NamespaceDefault).ClusterQueue(cq.Name).Obj()
+	now := time.Now()
+	newWorkload := func(name string, creation time.Time) *kueue.Workload {
+		return utiltestingapi.MakeWorkload(name, metav1.NamespaceDefault).UID(types.UID(name)).Queue("lq").Request(corev1.ResourceCPU, "1").Creation(creation).
+			AdmissionCheck(kueue.AdmissionCheckState{Name: "check", State: kueue.CheckStatePending}).Obj()
+	}
+	first, second := newWorkload("first", now), newWorkload("second", now.Add(time.Second))
+	cl := utiltesting.NewClientBuilder().
+		WithObjects(utiltesting.MakeNamespace(metav1.NamespaceDefault), rf, cq, lq, first, second).
+		WithStatusSubresource(&kueue.Workload{}).
+		WithInterceptorFuncs(interceptor.Funcs{
+			SubResourcePatch: func(ctx context.Context, c client.Client, subresource string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+				if obj.GetName() == first.Name {
+					return apierrors.NewConflict(kueue.Resource("workloads"), first.Name, errors.New("the object has been modified"))
+				}
+				return utiltesting.TreatSSAAsStrategicMerge(ctx, c, subresource, obj, patch, opts...)
+			},
+		}).Build()
+	cqCache := schdcache.New(cl)
+	qManager, processRequeues := newManagerAndRequeues(cl, cqCache)
+	cqCache.AddOrUpdateResourceFlavor(log, rf)
+	if err := cqCache.AddClusterQueue(ctx, cq); err != nil {
+		t.Fatalf("Inserting ClusterQueue in cache: %v", err)
+	}
+	if err := qManager.AddClusterQueue(ctx, cq); err != nil {
+		t.Fatalf("Inserting ClusterQueue in manager: %v", err)
+	}
+	if err := qManager.AddLocalQueue(ctx, lq); err != nil {
+		t.Fatalf("Inserting LocalQueue in manager: %v", err)
+	}
+	scheduler := newScheduler(qManager, cqCache, cl, &utiltesting.EventRecorder{})
+	var writes []func()
+	scheduler.setAdmissionRoutineWrapper(heldBack(func(write func()) { writes = append(writes, write) }))
+	processRequeues(ctx)
+	scheduler.schedule(ctx) // the first is assumed
+	scheduler.schedule(ctx) // the second finds no quota
+	if len(writes) != 1 {
+		t.Fatalf("Unexpected number of reservations: %d, want 1", len(writes))
+	}
+
+	spoken := first.DeepCopy()
+	spoken.Status.AdmissionChecks[0].State = kueue.CheckStateRetry
+	if err := cl.Status().Update(ctx, spoken); err != nil {
+		t.Fatalf("Updating the workload: %v", err)
+	}
+	writes[0]()
+	processRequeues(ctx)
+	done, cancel := context.WithCancel(ctx)
+	cancel()
+	var got []string
+	for _, wl := range heads(done, qManager) {
+		got = append(got, wl.Name)
+	}
+	if diff := cmp.Diff([]string{second.Name}, got); diff != "" {
+		t.Errorf("Unexpected workloads to be tried (-want,+got):\n%s", diff)
+	}
+}
+
+// heldBack is a wrapper that runs nothing itself.
+type heldBack func(func())
+
+func (h heldBack) Run(f func()) { h(f) }
 
 // A second pass whose write is refused must not lose the quota that the workload
 // holds, nor try again with what it has seen, nor keep quota that was released.

@@ -20,6 +20,7 @@ import (
 	"context"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
@@ -57,4 +58,8 @@ func (s *Scheduler) passOver(ctx context.Context, head qcache.Head) {
 
 func (s *Scheduler) requeueAtOnce(ctx context.Context, info *workload.Info) {
 	s.queues.RequeueWorkload(ctx, info, qcache.RequeueReasonFailedAfterNomination, "")
+}
+
+func (s *Scheduler) queueInadmissible(_ context.Context, cqName kueue.ClusterQueueReference) {
+	qcache.NotifyRetryInadmissible(s.queues, sets.New(cqName))
 }

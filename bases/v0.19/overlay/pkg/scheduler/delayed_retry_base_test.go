@@ -35,6 +35,12 @@ func newManagerForTest(cl client.Client, checker qcache.StatusChecker, options .
 	return qcache.NewManagerForUnitTests(cl, checker, options...)
 }
 
+// newManagerAndRequeues also returns what moves those back into the heap that were told.
+func newManagerAndRequeues(cl client.Client, checker qcache.StatusChecker) (*qcache.Manager, func(context.Context)) {
+	manager, requeuer := qcache.NewManagerForUnitTestsWithRequeuer(cl, checker, qcache.WithPreemptionExpectations(preemptexpectations.New()))
+	return manager, func(ctx context.Context) { requeuer.ProcessRequeues(ctx) }
+}
+
 func newScheduler(queues *qcache.Manager, cache *schdcache.Cache, cl client.Client, recorder *utiltesting.EventRecorder, options ...Option) *Scheduler {
 	return New(queues, cache, cl, recorder, append(options, WithPreemptionExpectations(preemptexpectations.New()))...)
 }
