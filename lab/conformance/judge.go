@@ -327,7 +327,7 @@ func entry(wl *kueue.Workload, check string) *kueue.AdmissionCheckState {
 }
 
 // kueueManager is the field manager of what Kueue writes into a check that asks for
-// no delay: that of a policy, or 0 if there is none.
+// no delay: that of a policy.
 const kueueManager = "kueue-admission"
 
 // asked returns the delay that the check's controller asks for itself. Nil: none.

@@ -333,7 +333,7 @@ func (j *judge) spoke(write memapi.Write, old, wl *kueue.Workload) {
 				j.excuse(wl)
 			}
 		}
-		if owner := ownedByKueue(write.New, check.Name); check.RequeueAfterSeconds != nil && owner != "" && features.Enabled(features.ACRequeueAfter) && !j.world.config.SwitchGate {
+		if owner := ownedByKueue(write.New, check.Name); check.RequeueAfterSeconds != nil && owner != "" && !j.isDelayOfPolicy(wl, check) && features.Enabled(features.ACRequeueAfter) && !j.world.config.SwitchGate {
 			j.fail("rule 6, a delay is its controller's", "%s owns the delay of check %s of %s: %s", owner, check.Name, wl.Name, checkText(check))
 		}
 	}
@@ -441,6 +441,12 @@ func (j *judge) delayOf(wl *kueue.Workload, check kueue.AdmissionCheckState) tim
 		return policyDelay(wl, ptr.Deref(check.RetryCount, 0))
 	}
 	return time.Duration(ptr.Deref(check.RequeueAfterSeconds, 0)) * time.Second
+}
+
+// isDelayOfPolicy returns true for a delay that Kueue gives a check itself.
+func (j *judge) isDelayOfPolicy(wl *kueue.Workload, check kueue.AdmissionCheckState) bool {
+	return j.world.config.Policy && check.Name == policyCheck &&
+		time.Duration(*check.RequeueAfterSeconds)*time.Second == policyDelay(wl, ptr.Deref(check.RetryCount, 0))
 }
 
 // policyDelay computes the delay of retryPolicy, with other means than Kueue does.

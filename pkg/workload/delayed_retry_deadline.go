@@ -17,6 +17,7 @@ limitations under the License.
 package workload
 
 import (
+	"math"
 	"time"
 
 	"k8s.io/utils/ptr"
@@ -39,6 +40,12 @@ func checkDeadline(check kueue.AdmissionCheckState, evictedAt time.Time) time.Ti
 // asksForDelay returns true if the check, in state Retry, asks for a delay.
 func asksForDelay(check kueue.AdmissionCheckState) bool {
 	return ptr.Deref(check.RequeueAfterSeconds, 0) > 0
+}
+
+// secondsUntil returns the delay, in whole seconds, that ends at the deadline if it
+// counts from start.
+func secondsUntil(deadline, start time.Time) int32 {
+	return int32(max(0, min(deadline.Sub(start)/time.Second, math.MaxInt32)))
 }
 
 // latestDeadline returns the time, in whole seconds, before which a workload that

@@ -144,15 +144,13 @@ type RetryPlan struct {
 	// Checks are those in state Retry, with the delays that policies give them. For
 	// RetryGiveUp they are those that may not be retried any more.
 	Checks []kueue.AdmissionCheckState
+	// Observed are those whose policies were looked at, to be recorded.
+	Observed []kueue.ObservedRetry
 	// ReleasesQuota is true for a RetryEvict with no job to stop first.
 	ReleasesQuota bool
 	// Untidy is true if a delay or a count that means nothing any more is to be
 	// removed, before the action, which writes nothing.
 	Untidy bool
-	// RecordsNoDelay is true if checks that ask for no delay, and have none by a
-	// policy, are to say so while the workload waits or its job stops: a policy that
-	// comes later is not for them.
-	RecordsNoDelay bool
 }
 
 // RetryPolicy is what delays the retries of a check that asks for no delay itself,
@@ -198,22 +196,16 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 			}
 		}
 	}
-	exhausted, settled := plan.settle(wl, state, rctx.Policies)
+	exhausted, unrecorded := plan.observe(wl, state, rctx.Policies)
 	if state == RetryStateReserved || state == RetryStateQueued {
 		plan.EvictedAt = evictionTime(plan.Checks, rctx.Now)
 	}
 	until := plan.setDeadline(backoffUntil(wl))
-	releasesAtOnce := state == RetryStateReserved && !IsAdmitted(wl) && !rctx.ReplacesSlice
-	takesTime := plan.Deadline.After(plan.EvictedAt) || (HasQuotaReservation(wl) && !releasesAtOnce)
-	plan.RecordsNoDelay = rctx.Policies != nil && takesTime
-	settled = settled || (plan.RecordsNoDelay && slices.ContainsFunc(plan.Checks, func(check kueue.AdmissionCheckState) bool {
-		return check.RequeueAfterSeconds == nil && plan.isLate(check)
-	}))
 	plan.Action = retryActions[state][plan.demandOf(wl, state, retryFacts{
-		rejected: rejected, exhausted: len(exhausted) > 0, settled: settled, ahead: rctx.Now.Before(until),
+		rejected: rejected, exhausted: len(exhausted) > 0, unrecorded: unrecorded, ahead: rctx.Now.Before(until),
 	})]
 	plan.Untidy = (plan.Action == RetryNone || plan.Action == RetryWait) && isUntidy(wl)
-	plan.ReleasesQuota = plan.Action == RetryEvict && releasesAtOnce
+	plan.ReleasesQuota = plan.Action == RetryEvict && !IsAdmitted(wl) && !rctx.ReplacesSlice
 	switch plan.Action {
 	case RetryNone, RetryReject, RetryReactivate:
 		return RetryPlan{Action: plan.Action, Untidy: plan.Untidy}
@@ -224,42 +216,77 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 	}
 }
 
-// settle gives the checks that ask for no delay that of their policy, and returns
-// true if one of them came after the eviction, and has none recorded. One that was
-// there before has lost it since: its controller writes without knowing the field, and
-// would lose it again.
-//
-// It also returns the checks that may not be retried any more. That is looked at when
-// a Retry comes: with those that were there before an eviction by checks, or whose
-// deadline is the recorded one, it was, and their policies may be others now.
-func (p *RetryPlan) settle(wl *kueue.Workload, state RetryState, policies map[kueue.AdmissionCheckReference]RetryPolicy) (exhausted []kueue.AdmissionCheckState, settled bool) {
-	_, evictedByCheck := IsEvictedByAdmissionCheck(wl)
-	recorded := state != RetryStateReserved && state != RetryStateQueued && evictedByCheck && isRecordedForChecks(wl)
+// observe gives the checks that ask for no delay that of their policy, and returns
+// those that may not be retried any more. Both are looked at when a Retry comes, and
+// recorded with it, because policies may change while the workload waits. It also
+// returns true if there is a Retry that the record does not have.
+func (p *RetryPlan) observe(wl *kueue.Workload, state RetryState, policies map[kueue.AdmissionCheckReference]RetryPolicy) (exhausted []kueue.AdmissionCheckState, unrecorded bool) {
+	var record []kueue.ObservedRetry
+	waits := state != RetryStateReserved && state != RetryStateQueued && isRecordedForChecks(wl)
+	if waits {
+		record = wl.Status.RequeueState.ObservedRetries
+	}
 	for i := range p.Checks {
 		check := &p.Checks[i]
-		policy, found := policies[check.Name]
-		if !found {
+		before, found := observedRetry(record, check.Name)
+		if policies == nil && !found {
 			continue
 		}
-		asks := check.RequeueAfterSeconds != nil
-		count := ptr.Deref(check.RetryCount, 0)
-		deadline := checkDeadline(*check, p.EvictedAt)
-		covered := recorded && asks && (deadline.Equal(requeueAt(wl)) || (!p.isLate(*check) && deadline.Before(requeueAt(wl))))
-		if !covered && !policy.Allows(count) {
-			exhausted = append(exhausted, *check)
+		asks := check.RequeueAfterSeconds != nil && !(found && ptr.Equal(before.DelaySeconds, check.RequeueAfterSeconds))
+		policy, hasPolicy := policies[check.Name]
+		observed := kueue.ObservedRetry{Name: check.Name, LastTransitionTime: check.LastTransitionTime}
+		switch {
+		case found && (policies == nil || before.LastTransitionTime.Equal(&check.LastTransitionTime) && (asks || before.DelaySeconds != nil)):
+			observed.DelaySeconds = before.DelaySeconds
+		case waits && len(record) == 0 && p.isFromBeforeRecords(wl, *check):
+			observed.DelaySeconds = ptr.To(secondsUntil(requeueAt(wl), p.EvictedAt))
+		default:
+			count := ptr.Deref(check.RetryCount, 0)
+			if hasPolicy && !policy.Allows(count) {
+				exhausted = append(exhausted, *check)
+			}
+			unrecorded = unrecorded || (len(record) > 0 && (hasPolicy || !asks))
+			observed.DelaySeconds = ptr.To[int32](0)
+			if hasPolicy {
+				observed.DelaySeconds = ptr.To(policy.DelaySeconds(count))
+			}
 		}
-		if !asks {
-			check.RequeueAfterSeconds = ptr.To(policy.DelaySeconds(count))
-			settled = settled || p.isLate(*check)
+		switch {
+		case asks:
+			observed.DelaySeconds = nil
+		case hasPolicy || ptr.Deref(observed.DelaySeconds, 0) > 0:
+			check.RequeueAfterSeconds = observed.DelaySeconds
+		default:
+			check.RequeueAfterSeconds = nil
 		}
+		p.Observed = append(p.Observed, observed)
 	}
-	return exhausted, settled
+	return exhausted, unrecorded
 }
 
-// isLate returns true for a check that has spoken after the eviction, for sure: an
-// eviction is recorded in a whole second, as the checks' transitions are.
+// isFromBeforeRecords returns true if the check, of a workload that waits without any
+// record, has said Retry before there could be one: the gate was off, or a controller
+// that does not know the record has dropped it, and would drop it again. What has come
+// after the eviction, or beside another one, is as new, but recorded only with a
+// deadline that moves on.
+func (p *RetryPlan) isFromBeforeRecords(wl *kueue.Workload, check kueue.AdmissionCheckState) bool {
+	_, evictedByCheck := IsEvictedByAdmissionCheck(wl)
+	return evictedByCheck && (!p.isLate(check) || checkDeadline(check, p.EvictedAt).Equal(requeueAt(wl)))
+}
+
+// isLate returns true if the check has spoken after the eviction for sure: both times
+// are in whole seconds.
 func (p *RetryPlan) isLate(check kueue.AdmissionCheckState) bool {
 	return check.LastTransitionTime.After(p.EvictedAt)
+}
+
+// observedRetry returns what the record has of the check, and whether it has it.
+func observedRetry(record []kueue.ObservedRetry, name kueue.AdmissionCheckReference) (kueue.ObservedRetry, bool) {
+	i := slices.IndexFunc(record, func(observed kueue.ObservedRetry) bool { return observed.Name == name })
+	if i < 0 {
+		return kueue.ObservedRetry{}, false
+	}
+	return record[i], true
 }
 
 // setDeadline fills in the deadline and the message, and returns the time until
@@ -274,16 +301,16 @@ func (p *RetryPlan) setDeadline(backoffUntil time.Time) time.Time {
 
 // retryFacts is what demandOf has to know beside the workload and the plan.
 type retryFacts struct {
-	rejected  bool // a check is in Rejected
-	exhausted bool // a check may not be retried any more
-	settled   bool // a check has a delay by a policy, or none, which is not recorded
-	ahead     bool // there is something to wait for
+	rejected   bool // a check is in Rejected
+	exhausted  bool // a check may not be retried any more
+	unrecorded bool // there is a Retry that is not recorded
+	ahead      bool // there is something to wait for
 }
 
 func (p *RetryPlan) demandOf(wl *kueue.Workload, state RetryState, facts retryFacts) retryDemand {
 	// An earlier Retry may have been withdrawn.
 	leftOver := state == RetryStateWaiting || (state == RetryStateStopping && isRecordedForChecks(wl))
-	recorded := !facts.settled && p.Deadline.Equal(requeueAt(wl)) && (state == RetryStateStopping || isKeptOut(wl))
+	recorded := p.isRecorded(wl) && !facts.unrecorded
 	switch {
 	case facts.rejected:
 		return demandRejected
@@ -309,13 +336,32 @@ func planInactive(wl *kueue.Workload, now time.Time) RetryPlan {
 	if IsActive(wl) || !IsEvicted(wl) || !hasRetryTraces(wl) {
 		return RetryPlan{}
 	}
-	for _, check := range wl.Status.AdmissionChecks {
-		settled := check.LastTransitionTime.Add(time.Second)
-		if IsEvictedByDeactivation(wl) && isKeptOut(wl) && isAnswer(check.State) && now.Before(settled) && !check.LastTransitionTime.After(now) {
-			return RetryPlan{Action: RetryWait, Deadline: settled}
-		}
+	if again := lastForgotten(wl).Add(time.Second); now.Before(again) && !lastForgotten(wl).After(now) {
+		return RetryPlan{Action: RetryWait, Deadline: again}
 	}
 	return RetryPlan{Action: RetryForget}
+}
+
+// lastForgotten returns the time at which the answers of the checks were last removed
+// from a deactivated workload, or zero. While its job stops, nothing that Kueue writes
+// tells of it: then it is before the last answer, as far as its controller's clock can
+// be trusted.
+func lastForgotten(wl *kueue.Workload) time.Time {
+	answers := slices.DeleteFunc(slices.Clone(wl.Status.AdmissionChecks), func(check kueue.AdmissionCheckState) bool {
+		return !isAnswer(check.State)
+	})
+	switch {
+	case !IsEvictedByDeactivation(wl) || len(answers) == 0:
+		return time.Time{}
+	case isKeptOut(wl):
+		return apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued).LastTransitionTime.Time
+	case HasQuotaReservation(wl):
+		return slices.MaxFunc(answers, func(a, b kueue.AdmissionCheckState) int {
+			return a.LastTransitionTime.Compare(b.LastTransitionTime.Time)
+		}).LastTransitionTime.Time
+	default:
+		return time.Time{}
+	}
 }
 
 func isAnswer(state kueue.CheckState) bool {
@@ -344,6 +390,16 @@ func PlanLeftWaiting(wl *kueue.Workload, now time.Time) RetryPlan {
 	default:
 		return RetryPlan{}
 	}
+}
+
+// IsNews returns true if wl is not known yet to wait until the deadline.
+func (p RetryPlan) IsNews(wl *kueue.Workload) bool {
+	return p.Action == RetryHold || !p.isRecorded(wl)
+}
+
+// isRecorded returns true if wl, which is evicted, is known to wait until the deadline.
+func (p RetryPlan) isRecorded(wl *kueue.Workload) bool {
+	return p.Deadline.Equal(requeueAt(wl)) && (HasQuotaReservation(wl) || isKeptOut(wl))
 }
 
 // NewDelays returns the checks whose delays wl is about to begin to observe: all

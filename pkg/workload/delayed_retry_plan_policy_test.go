@@ -60,26 +60,26 @@ func TestPlanRetryWithPolicies(t *testing.T) {
 		"quota reserved: the policy's delay": {
 			workload:   reserved().AdmissionChecks(bare("a", 0)).Obj(),
 			policies:   policies{"a": unlimited},
-			want:       RetryPlan{Action: RetryEvict, ReleasesQuota: true, EvictedAt: at(0), Deadline: at(30), RecordsNoDelay: true, Message: msgA + "2026-02-06T10:00:30Z"},
+			want:       RetryPlan{Action: RetryEvict, ReleasesQuota: true, EvictedAt: at(0), Deadline: at(30), Message: msgA + "2026-02-06T10:00:30Z"},
 			wantDelays: []*int32{ptr.To[int32](30)},
 		},
 		"quota reserved: it follows from the count": {
 			workload:   reserved().AdmissionChecks(withRetryCount(bare("a", 0), 5)).Obj(),
 			policies:   policies{"a": unlimited},
-			want:       RetryPlan{Action: RetryEvict, ReleasesQuota: true, EvictedAt: at(0), Deadline: at(35), RecordsNoDelay: true, Message: msgA + "2026-02-06T10:00:35Z"},
+			want:       RetryPlan{Action: RetryEvict, ReleasesQuota: true, EvictedAt: at(0), Deadline: at(35), Message: msgA + "2026-02-06T10:00:35Z"},
 			wantDelays: []*int32{ptr.To[int32](35)},
 		},
 		"quota reserved: fractions of a second do not shorten it": {
 			workload:   reserved().AdmissionChecks(bare("a", 0)).Obj(),
 			policies:   policies{"a": unlimited},
 			now:        0.5,
-			want:       RetryPlan{Action: RetryEvict, ReleasesQuota: true, EvictedAt: at(1), Deadline: at(31), RecordsNoDelay: true, Message: msgA + "2026-02-06T10:00:31Z"},
+			want:       RetryPlan{Action: RetryEvict, ReleasesQuota: true, EvictedAt: at(1), Deadline: at(31), Message: msgA + "2026-02-06T10:00:31Z"},
 			wantDelays: []*int32{ptr.To[int32](30)},
 		},
 		"quota reserved: a delay of the controller's own wins": {
 			workload:   reserved().AdmissionChecks(retryAt("a", 0, 5)).Obj(),
 			policies:   policies{"a": unlimited},
-			want:       RetryPlan{Action: RetryEvict, ReleasesQuota: true, EvictedAt: at(0), Deadline: at(5), RecordsNoDelay: true, Message: msgA + "2026-02-06T10:00:05Z"},
+			want:       RetryPlan{Action: RetryEvict, ReleasesQuota: true, EvictedAt: at(0), Deadline: at(5), Message: msgA + "2026-02-06T10:00:05Z"},
 			wantDelays: []*int32{ptr.To[int32](5)},
 		},
 		"quota reserved: 0 of the controller's own wins": {
@@ -97,7 +97,7 @@ func TestPlanRetryWithPolicies(t *testing.T) {
 		"admitted: a check without a policy says that it waits for nothing while the job stops": {
 			workload:   reserved().Condition(conditionAt(kueue.WorkloadAdmitted, metav1.ConditionTrue, "Admitted", "", -10)).AdmissionChecks(bare("a", 0)).Obj(),
 			policies:   policies{},
-			want:       RetryPlan{Action: RetryEvict, EvictedAt: at(0), Deadline: at(0), RecordsNoDelay: true, Message: "Admission check(s) a asked for a retry"},
+			want:       RetryPlan{Action: RetryEvict, EvictedAt: at(0), Deadline: at(0), Message: "Admission check(s) a asked for a retry"},
 			wantDelays: []*int32{nil},
 		},
 		"quota reserved: a check that is not required gets nothing": {
@@ -126,7 +126,7 @@ func TestPlanRetryWithPolicies(t *testing.T) {
 		"quota reserved: one retry is left": {
 			workload:   reserved().AdmissionChecks(withRetryCount(bare("a", 0), 2)).Obj(),
 			policies:   policies{"a": policyForTest{delay: 30, limit: 3}},
-			want:       RetryPlan{Action: RetryEvict, ReleasesQuota: true, EvictedAt: at(0), Deadline: at(32), RecordsNoDelay: true, Message: msgA + "2026-02-06T10:00:32Z"},
+			want:       RetryPlan{Action: RetryEvict, ReleasesQuota: true, EvictedAt: at(0), Deadline: at(32), Message: msgA + "2026-02-06T10:00:32Z"},
 			wantDelays: []*int32{ptr.To[int32](32)},
 		},
 		"quota reserved: Rejected wins over the limit": {
@@ -137,7 +137,7 @@ func TestPlanRetryWithPolicies(t *testing.T) {
 		"queued: the policy's delay": {
 			workload:   requeuedWorkload().AdmissionChecks(bare("a", 0)).Obj(),
 			policies:   policies{"a": unlimited},
-			want:       RetryPlan{Action: RetryHold, EvictedAt: at(0), Deadline: at(30), RecordsNoDelay: true, Message: msgA + "2026-02-06T10:00:30Z"},
+			want:       RetryPlan{Action: RetryHold, EvictedAt: at(0), Deadline: at(30), Message: msgA + "2026-02-06T10:00:30Z"},
 			wantDelays: []*int32{ptr.To[int32](30)},
 		},
 		"queued: the limit is reached": {
@@ -151,28 +151,14 @@ func TestPlanRetryWithPolicies(t *testing.T) {
 			workload:   waiting(0, 20).AdmissionChecks(retryAt("a", 0, 20), bare("b", 5)).Obj(),
 			policies:   policies{"b": unlimited},
 			now:        5,
-			want:       RetryPlan{Action: RetryRecord, EvictedAt: at(0), Deadline: at(35), RecordsNoDelay: true, Message: msgAB + "2026-02-06T10:00:35Z"},
+			want:       RetryPlan{Action: RetryRecord, EvictedAt: at(0), Deadline: at(35), Message: msgAB + "2026-02-06T10:00:35Z"},
 			wantDelays: []*int32{ptr.To[int32](20), ptr.To[int32](30)},
-		},
-		"waiting: a late Retry gets a delay, which is recorded, too, when it ends before the deadline": {
-			workload:   waiting(0, 60).AdmissionChecks(retryAt("a", 0, 60), bare("b", 5)).Obj(),
-			policies:   policies{"b": unlimited},
-			now:        5,
-			want:       RetryPlan{Action: RetryRecord, EvictedAt: at(0), Deadline: at(60), RecordsNoDelay: true, Message: msgAB + "2026-02-06T10:01:00Z"},
-			wantDelays: []*int32{ptr.To[int32](60), ptr.To[int32](30)},
-		},
-		"waiting: a late Retry without a delay, and without a policy, has to say so": {
-			workload:   waiting(0, 60).AdmissionChecks(retryAt("a", 0, 60), bare("b", 5)).Obj(),
-			policies:   policies{"a": unlimited},
-			now:        5,
-			want:       RetryPlan{Action: RetryRecord, EvictedAt: at(0), Deadline: at(60), RecordsNoDelay: true, Message: msgAB + "2026-02-06T10:01:00Z"},
-			wantDelays: []*int32{ptr.To[int32](60), nil},
 		},
 		"waiting: a controller that drops the delay with each write is not written to": {
 			workload:   waiting(0, 30).AdmissionChecks(bare("a", 0), retryAt("b", 0, 10)).Obj(),
 			policies:   policies{"a": unlimited},
 			now:        5,
-			want:       RetryPlan{Action: RetryWait, EvictedAt: at(0), Deadline: at(30), RecordsNoDelay: true, Message: msgAB + "2026-02-06T10:00:30Z"},
+			want:       RetryPlan{Action: RetryWait, EvictedAt: at(0), Deadline: at(30), Message: msgAB + "2026-02-06T10:00:30Z"},
 			wantDelays: []*int32{ptr.To[int32](30), ptr.To[int32](10)},
 		},
 		"waiting: a late Retry with a shorter delay of its own reaches the limit": {
@@ -208,28 +194,28 @@ func TestPlanRetryWithPolicies(t *testing.T) {
 			workload:   waiting(0, 60).AdmissionChecks(retryAt("a", 0, 60), withRetryCount(retryAt("b", 0, 0), 3)).Obj(),
 			policies:   policies{"a": policyForTest{}, "b": policyForTest{delay: 300, limit: 1}},
 			now:        5,
-			want:       RetryPlan{Action: RetryWait, EvictedAt: at(0), Deadline: at(60), RecordsNoDelay: true, Message: msgAB + "2026-02-06T10:01:00Z"},
+			want:       RetryPlan{Action: RetryWait, EvictedAt: at(0), Deadline: at(60), Message: msgAB + "2026-02-06T10:01:00Z"},
 			wantDelays: []*int32{ptr.To[int32](60), ptr.To[int32](0)},
 		},
 		"waiting: the limit was looked at when a late Retry moved the deadline": {
 			workload:   waiting(0, 65).AdmissionChecks(retryAt("a", 0, 60), withRetryCount(retryAt("b", 5, 60), 3)).Obj(),
 			policies:   policies{"b": policyForTest{delay: 300, limit: 1}},
 			now:        6,
-			want:       RetryPlan{Action: RetryWait, EvictedAt: at(0), Deadline: at(65), RecordsNoDelay: true, Message: msgAB + "2026-02-06T10:01:05Z"},
+			want:       RetryPlan{Action: RetryWait, EvictedAt: at(0), Deadline: at(65), Message: msgAB + "2026-02-06T10:01:05Z"},
 			wantDelays: []*int32{ptr.To[int32](60), ptr.To[int32](60)},
 		},
 		"waiting: the deadline is over, whatever the limit is now": {
 			workload:   waiting(0, 60).AdmissionChecks(retryAt("a", 0, 60)).Obj(),
 			policies:   policies{"a": policyForTest{}},
 			now:        60,
-			want:       RetryPlan{Action: RetryRequeue, EvictedAt: at(0), Deadline: at(60), RecordsNoDelay: true, Message: msgA + "2026-02-06T10:01:00Z"},
+			want:       RetryPlan{Action: RetryRequeue, EvictedAt: at(0), Deadline: at(60), Message: msgA + "2026-02-06T10:01:00Z"},
 			wantDelays: []*int32{ptr.To[int32](60)},
 		},
 		"stopping: evicted for another reason, then the policy's delay": {
 			workload:   evictedFor(reserved(), kueue.WorkloadEvictedByPreemption, "", 0).AdmissionChecks(bare("a", 1)).Obj(),
 			policies:   policies{"a": unlimited},
 			now:        1,
-			want:       RetryPlan{Action: RetryRecord, EvictedAt: at(0), Deadline: at(31), RecordsNoDelay: true, Message: msgA + "2026-02-06T10:00:31Z"},
+			want:       RetryPlan{Action: RetryRecord, EvictedAt: at(0), Deadline: at(31), Message: msgA + "2026-02-06T10:00:31Z"},
 			wantDelays: []*int32{ptr.To[int32](30)},
 		},
 		"stopping: the limit is reached": {
@@ -248,7 +234,7 @@ func TestPlanRetryWithPolicies(t *testing.T) {
 				IsRequired: func(name kueue.AdmissionCheckReference) bool { return name != tc.notRequired },
 				Policies:   tc.policies,
 			})
-			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(RetryPlan{}, "Checks")); diff != "" {
+			if diff := cmp.Diff(tc.want, got, cmpopts.IgnoreFields(RetryPlan{}, "Checks", "Observed")); diff != "" {
 				t.Errorf("Unexpected plan (-want,+got):\n%s", diff)
 			}
 			var gotDelays []*int32

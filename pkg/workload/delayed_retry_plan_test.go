@@ -431,6 +431,7 @@ func TestPlanRetry(t *testing.T) {
 		},
 		"deactivated, a check still writes": {
 			workload: evictedFor(reserved(), kueue.WorkloadDeactivated, "", 0).Active(false).AdmissionChecks(retryAt("a", 0, 60)).Obj(),
+			now:      1,
 			want:     RetryPlan{Action: RetryForget},
 		},
 		"deactivated, nothing left": {
@@ -461,10 +462,33 @@ func TestPlanRetry(t *testing.T) {
 				AdmissionChecks(checkAt("a", kueue.CheckStatePending, -40)).Obj(),
 		},
 		"deactivated, and the check goes on: not more than once a second": {
-			workload: releasedAt(evictedFor(reserved(), kueue.WorkloadDeactivated, "", 0), metav1.ConditionFalse, kueue.WorkloadDeactivated, 1).
+			workload: releasedAt(evictedFor(reserved(), kueue.WorkloadDeactivated, "", 0), metav1.ConditionFalse, kueue.WorkloadDeactivated, 5).
 				Active(false).AdmissionChecks(checkAt("a", kueue.CheckStateRejected, 5)).Obj(),
 			now:  5.5,
 			want: RetryPlan{Action: RetryWait, Deadline: at(6)},
+		},
+		"deactivated, and the check goes on with an old transition time": {
+			workload: releasedAt(evictedFor(reserved(), kueue.WorkloadDeactivated, "", 0), metav1.ConditionFalse, kueue.WorkloadDeactivated, 5).
+				Active(false).AdmissionChecks(checkAt("a", kueue.CheckStateRetry, -100)).Obj(),
+			now:  5.5,
+			want: RetryPlan{Action: RetryWait, Deadline: at(6)},
+		},
+		"deactivated, and the check goes on with a transition time ahead": {
+			workload: releasedAt(evictedFor(reserved(), kueue.WorkloadDeactivated, "", 0), metav1.ConditionFalse, kueue.WorkloadDeactivated, 5).
+				Active(false).AdmissionChecks(checkAt("a", kueue.CheckStateRetry, 100)).Obj(),
+			now:  5.5,
+			want: RetryPlan{Action: RetryWait, Deadline: at(6)},
+		},
+		"deactivated, and the check goes on: a second has passed": {
+			workload: releasedAt(evictedFor(reserved(), kueue.WorkloadDeactivated, "", 0), metav1.ConditionFalse, kueue.WorkloadDeactivated, 5).
+				Active(false).AdmissionChecks(checkAt("a", kueue.CheckStateRetry, 6)).Obj(),
+			now:  6,
+			want: RetryPlan{Action: RetryForget},
+		},
+		"deactivated, and the check goes on while the job stops: not more than once a second": {
+			workload: evictedFor(reserved(), kueue.WorkloadDeactivated, "", 0).Active(false).AdmissionChecks(retryAt("a", 5, 60)).Obj(),
+			now:      5.5,
+			want:     RetryPlan{Action: RetryWait, Deadline: at(6)},
 		},
 		"evicted by a clock that was ahead: no delay is over all the same": {
 			workload: waiting(30, 30).AdmissionChecks(retryAt("a", 0, 0)).Obj(),

@@ -38,7 +38,10 @@ import (
 // a RetryHold evict the workload; the quota is released if the plan does.
 func (p RetryPlan) Record(wl *kueue.Workload) {
 	recordTime(wl, p.Deadline, p.EvictedAt)
-	p.recordDelays(wl)
+	wl.Status.RequeueState.ObservedRetries = p.Observed
+	for _, check := range p.Checks {
+		admissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, check.Name).RequeueAfterSeconds = check.RequeueAfterSeconds
+	}
 	switch p.Action {
 	case RetryEvict, RetryHold:
 		SetEvictedCondition(wl, p.EvictedAt, kueue.WorkloadEvictedByAdmissionCheck, p.Message)
@@ -56,17 +59,6 @@ func (p RetryPlan) Record(wl *kueue.Workload) {
 	UnsetQuotaReservationWithCondition(wl, kueue.WorkloadWaitingForRetry, p.Message, p.EvictedAt)
 	if !isKeptOut(wl) || isKeptOutByBackoff(wl) {
 		SetRequeuedCondition(wl, kueue.WorkloadEvictedByAdmissionCheck, p.Message, false)
-	}
-}
-
-// recordDelays writes down the delays that policies give the checks.
-func (p RetryPlan) recordDelays(wl *kueue.Workload) {
-	for _, check := range p.Checks {
-		stored := admissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, check.Name)
-		stored.RequeueAfterSeconds = check.RequeueAfterSeconds
-		if stored.RequeueAfterSeconds == nil && p.RecordsNoDelay {
-			stored.RequeueAfterSeconds = ptr.To[int32](0)
-		}
 	}
 }
 
@@ -97,6 +89,7 @@ func (p RetryPlan) Requeue(wl *kueue.Workload, now time.Time) {
 	if wl.Status.RequeueState != nil {
 		wl.Status.RequeueState.RequeueAt = nil
 		wl.Status.RequeueState.BackoffUntil = nil
+		wl.Status.RequeueState.ObservedRetries = nil
 		if wl.Status.RequeueState.Count == nil {
 			wl.Status.RequeueState = nil
 		}
@@ -164,6 +157,7 @@ func (p RetryPlan) Forget(wl *kueue.Workload, now time.Time) {
 	if !HasQuotaReservation(wl) {
 		evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
 		SetRequeuedCondition(wl, evicted.Reason, evicted.Message, false)
+		apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued).LastTransitionTime = metav1.NewTime(now)
 		if !isOnHold(wl) {
 			UnsetQuotaReservationWithCondition(wl, pendingReason(), evicted.Message, now)
 		}

@@ -33,11 +33,13 @@ func pendingReason() string {
 // endTurnInQueue takes back what the workload was granted while it was queued: nothing.
 func endTurnInQueue(*kueue.Workload, time.Time, string) {}
 
-// withoutRetryFields returns the check as Kueue applies it. What Kueue applies
-// it owns: a delay would outlive its removal by the check's controller. A count
-// is only ever applied to reset it.
-func withoutRetryFields(check kueue.AdmissionCheckState) kueue.AdmissionCheckState {
-	check.RequeueAfterSeconds = nil
+// asApplied returns the check as Kueue applies it. What Kueue applies it owns: a delay
+// would outlive its removal by the check's controller, unless it is Kueue's own. A
+// count is only ever applied to reset it.
+func asApplied(wl *kueue.Workload, check kueue.AdmissionCheckState) kueue.AdmissionCheckState {
+	if !hasDelayOfPolicy(wl, check) {
+		check.RequeueAfterSeconds = nil
+	}
 	if ptr.Deref(check.RetryCount, 0) != 0 {
 		check.RetryCount = nil
 	}

@@ -17,13 +17,16 @@ limitations under the License.
 package workload
 
 import (
+	"math"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
 )
 
 // What a policy gives is recorded once. After that it is the recorded delay that
@@ -39,7 +42,7 @@ func TestPolicyIsRecordedOnce(t *testing.T) {
 		t.Errorf("Unexpected delays to report: %v", delays)
 	}
 	plan.Record(wl)
-	want := []kueue.AdmissionCheckState{retryAt("a", 0, 30), retryAt("b", 0, 0)}
+	want := []kueue.AdmissionCheckState{retryAt("a", 0, 30), checkAt("b", kueue.CheckStateRetry, 0)}
 	if diff := cmp.Diff(want, wl.Status.AdmissionChecks); diff != "" {
 		t.Errorf("Unexpected checks (-want,+got):\n%s", diff)
 	}
@@ -58,6 +61,207 @@ func TestPolicyIsRecordedOnce(t *testing.T) {
 				if got := PlanRetry(wl, rctx); got.Action != wantAction || !got.Deadline.Equal(at(30)) {
 					t.Errorf("Unexpected plan after %d s: %q until %s", now, got.Action, got.Deadline)
 				}
+			}
+		})
+	}
+}
+
+// A Retry is looked at when it comes: once, however close to the eviction, and whatever
+// becomes of its delay and of the policies.
+func TestObservedRetries(t *testing.T) {
+	type policies = map[kueue.AdmissionCheckReference]RetryPolicy
+	bare := func(name string, transition float64) kueue.AdmissionCheckState {
+		return checkAt(name, kueue.CheckStateRetry, transition)
+	}
+	observed := func(name kueue.AdmissionCheckReference, transition float64, delay *int32) kueue.ObservedRetry {
+		return kueue.ObservedRetry{Name: name, LastTransitionTime: metav1.NewTime(at(transition)), DelaySeconds: delay}
+	}
+	short := policyForTest{delay: 30, limit: math.MaxInt32}
+	long := policyForTest{delay: 300, limit: math.MaxInt32}
+	exhausted := policyForTest{delay: 300}
+	cases := map[string]struct {
+		evictedFor string
+		// recorded is the record of a wait from 0 to 60.
+		recorded []kueue.ObservedRetry
+		checks   []kueue.AdmissionCheckState
+		policies policies
+		want     RetryAction
+		// wantObserved is nil if nothing is written.
+		wantObserved []kueue.ObservedRetry
+		wantDeadline float64
+	}{
+		"a Retry as old as the eviction is recorded": {
+			recorded:     []kueue.ObservedRetry{observed("a", 0, nil)},
+			checks:       []kueue.AdmissionCheckState{retryAt("a", 0, 60), bare("b", 0)},
+			policies:     policies{"b": short},
+			want:         RetryRecord,
+			wantObserved: []kueue.ObservedRetry{observed("a", 0, nil), observed("b", 0, ptr.To[int32](30))},
+			wantDeadline: 60,
+		},
+		"a Retry with an old transition time is recorded": {
+			recorded:     []kueue.ObservedRetry{observed("a", 0, nil)},
+			checks:       []kueue.AdmissionCheckState{retryAt("a", 0, 60), bare("b", -1000)},
+			policies:     policies{"b": short},
+			want:         RetryRecord,
+			wantObserved: []kueue.ObservedRetry{observed("a", 0, nil), observed("b", -1000, ptr.To[int32](30))},
+			wantDeadline: 60,
+		},
+		"a Retry without a policy is recorded": {
+			recorded:     []kueue.ObservedRetry{observed("a", 0, nil)},
+			checks:       []kueue.AdmissionCheckState{retryAt("a", 0, 60), bare("b", 0)},
+			policies:     policies{},
+			want:         RetryRecord,
+			wantObserved: []kueue.ObservedRetry{observed("a", 0, nil), observed("b", 0, ptr.To[int32](0))},
+			wantDeadline: 60,
+		},
+		"a policy that comes is not for what is recorded": {
+			recorded:     []kueue.ObservedRetry{observed("a", 0, nil), observed("b", 0, ptr.To[int32](0))},
+			checks:       []kueue.AdmissionCheckState{retryAt("a", 0, 60), bare("b", 0)},
+			policies:     policies{"a": exhausted, "b": exhausted},
+			want:         RetryWait,
+			wantDeadline: 60,
+		},
+		"a delay that its controller drops is known": {
+			recorded:     []kueue.ObservedRetry{observed("a", 0, ptr.To[int32](60)), observed("b", 5, ptr.To[int32](0))},
+			checks:       []kueue.AdmissionCheckState{bare("a", 0), bare("b", 5)},
+			policies:     policies{"a": long, "b": long},
+			want:         RetryWait,
+			wantDeadline: 60,
+		},
+		"a delay of its controller's own is given up": {
+			recorded:     []kueue.ObservedRetry{observed("a", 0, nil)},
+			checks:       []kueue.AdmissionCheckState{bare("a", 0)},
+			policies:     policies{"a": short},
+			want:         RetryRecord,
+			wantObserved: []kueue.ObservedRetry{observed("a", 0, ptr.To[int32](30))},
+			wantDeadline: 30,
+		},
+		"a delay of its controller's own is given up, gate off": {
+			recorded:     []kueue.ObservedRetry{observed("a", 0, nil)},
+			checks:       []kueue.AdmissionCheckState{bare("a", 0), retryAt("b", 0, 30)},
+			want:         RetryRecord,
+			wantObserved: []kueue.ObservedRetry{observed("a", 0, nil)},
+			wantDeadline: 30,
+		},
+		"a delay of its controller's own comes instead of the policy's": {
+			recorded:     []kueue.ObservedRetry{observed("a", 0, ptr.To[int32](60))},
+			checks:       []kueue.AdmissionCheckState{retryAt("a", 0, 90)},
+			policies:     policies{"a": exhausted},
+			want:         RetryRecord,
+			wantObserved: []kueue.ObservedRetry{observed("a", 0, nil)},
+			wantDeadline: 90,
+		},
+		"a Retry with another transition time is a new one": {
+			recorded:     []kueue.ObservedRetry{observed("a", 0, ptr.To[int32](60))},
+			checks:       []kueue.AdmissionCheckState{bare("a", 5)},
+			policies:     policies{"a": long},
+			want:         RetryRecord,
+			wantObserved: []kueue.ObservedRetry{observed("a", 5, ptr.To[int32](300))},
+			wantDeadline: 305,
+		},
+		"a new Retry has the delay of the one before still": {
+			recorded:     []kueue.ObservedRetry{observed("a", 0, ptr.To[int32](60))},
+			checks:       []kueue.AdmissionCheckState{retryAt("a", 5, 60)},
+			policies:     policies{"a": long},
+			want:         RetryRecord,
+			wantObserved: []kueue.ObservedRetry{observed("a", 5, ptr.To[int32](300))},
+			wantDeadline: 305,
+		},
+		"a new Retry has the delay of the one before still, gate off": {
+			recorded:     []kueue.ObservedRetry{observed("a", 0, ptr.To[int32](60))},
+			checks:       []kueue.AdmissionCheckState{retryAt("a", 5, 60)},
+			want:         RetryRecord,
+			wantObserved: []kueue.ObservedRetry{observed("a", 5, ptr.To[int32](60))},
+			wantDeadline: 65,
+		},
+		"a Retry as old as the eviction reaches the limit": {
+			recorded: []kueue.ObservedRetry{observed("a", 0, nil)},
+			checks:   []kueue.AdmissionCheckState{retryAt("a", 0, 60), retryAt("b", 0, 30)},
+			policies: policies{"b": exhausted},
+			want:     RetryGiveUp,
+		},
+		"a late Retry with the recorded deadline reaches the limit": {
+			recorded: []kueue.ObservedRetry{observed("a", 0, nil)},
+			checks:   []kueue.AdmissionCheckState{retryAt("a", 0, 60), retryAt("b", 5, 55)},
+			policies: policies{"b": exhausted},
+			want:     RetryGiveUp,
+		},
+		"a withdrawn Retry goes from the record": {
+			recorded:     []kueue.ObservedRetry{observed("a", 0, nil), observed("b", 0, ptr.To[int32](30))},
+			checks:       []kueue.AdmissionCheckState{checkAt("a", kueue.CheckStateReady, 5), retryAt("b", 0, 30)},
+			policies:     policies{"b": long},
+			want:         RetryRecord,
+			wantObserved: []kueue.ObservedRetry{observed("b", 0, ptr.To[int32](30))},
+			wantDeadline: 30,
+		},
+		"with the gate off the record stays, and does not grow": {
+			recorded:     []kueue.ObservedRetry{observed("a", 0, ptr.To[int32](60))},
+			checks:       []kueue.AdmissionCheckState{retryAt("a", 0, 60), retryAt("b", 5, 60)},
+			want:         RetryRecord,
+			wantObserved: []kueue.ObservedRetry{observed("a", 0, ptr.To[int32](60))},
+			wantDeadline: 65,
+		},
+		"the gate is switched on while they wait": {
+			checks:       []kueue.AdmissionCheckState{retryAt("a", 0, 60), bare("b", 0)},
+			policies:     policies{"a": exhausted, "b": exhausted},
+			want:         RetryWait,
+			wantDeadline: 60,
+		},
+		"the record is dropped, with the delay": {
+			checks:       []kueue.AdmissionCheckState{bare("a", 0)},
+			policies:     policies{"a": long},
+			want:         RetryWait,
+			wantDeadline: 60,
+		},
+		"the record is dropped by a late Retry with a longer delay": {
+			checks:       []kueue.AdmissionCheckState{bare("a", 0), bare("b", 5)},
+			policies:     policies{"b": long},
+			want:         RetryRecord,
+			wantObserved: []kueue.ObservedRetry{observed("a", 0, ptr.To[int32](60)), observed("b", 5, ptr.To[int32](300))},
+			wantDeadline: 305,
+		},
+		"the record is dropped by a late Retry with a shorter delay": {
+			checks:       []kueue.AdmissionCheckState{bare("a", 0), bare("b", 5)},
+			policies:     policies{"b": short},
+			want:         RetryWait,
+			wantDeadline: 60,
+		},
+		"evicted for another reason: nobody has looked yet": {
+			evictedFor:   kueue.WorkloadEvictedByPreemption,
+			checks:       []kueue.AdmissionCheckState{bare("a", 0)},
+			policies:     policies{"a": long},
+			want:         RetryRecord,
+			wantObserved: []kueue.ObservedRetry{observed("a", 0, ptr.To[int32](300))},
+			wantDeadline: 300,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			wl := waiting(0, 60).AdmissionChecks(tc.checks...).Obj()
+			wl.Status.RequeueState.ObservedRetries = tc.recorded
+			if tc.evictedFor != "" {
+				wl = evictedFor(&utiltestingapi.WorkloadWrapper{Workload: *wl}, tc.evictedFor, "", 0).Obj()
+			}
+			plan := PlanRetry(wl, RetryContext{Now: at(6), IsRequired: func(kueue.AdmissionCheckReference) bool { return true }, Policies: tc.policies})
+			if plan.Action != tc.want || tc.wantDeadline != 0 && !plan.Deadline.Equal(at(tc.wantDeadline)) {
+				t.Fatalf("Unexpected plan: %q until %s, want %q until %s", plan.Action, plan.Deadline, tc.want, at(tc.wantDeadline))
+			}
+			if plan.Action != RetryRecord {
+				return
+			}
+			if got, want := plan.IsNews(wl), tc.wantDeadline != 60; got != want {
+				t.Errorf("Unexpected news %t of the deadline, want %t", got, want)
+			}
+			plan.Record(wl)
+			if diff := cmp.Diff(tc.wantObserved, wl.Status.RequeueState.ObservedRetries); diff != "" {
+				t.Errorf("Unexpected record (-want,+got):\n%s", diff)
+			}
+			if got := PlanRetry(wl, RetryContext{Now: at(7), IsRequired: func(kueue.AdmissionCheckReference) bool { return true }, Policies: tc.policies}); got.Action != RetryWait {
+				t.Errorf("Unexpected action %q after it", got.Action)
+			}
+			RetryPlan{}.Requeue(wl, at(400))
+			if wl.Status.RequeueState != nil {
+				t.Errorf("Unexpected requeueState after the wait: %v", wl.Status.RequeueState)
 			}
 		})
 	}

@@ -30,8 +30,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
-	"sigs.k8s.io/kueue/pkg/constants"
-	"sigs.k8s.io/kueue/pkg/util/admissioncheck"
 )
 
 // catchUp is how long a loose write waits for the cache to show the version that it has
@@ -73,21 +71,13 @@ func applyToVersion(ctx context.Context, c client.Client, seen *kueue.Workload, 
 	return err
 }
 
-// setsDelay returns true if a write, of updated, sets the delay of a check. An apply of
-// Kueue's leaves the delays out: they would outlive their removal by the check's
-// controller. It owns the states of all checks, too: a controller that applies without
-// force could not answer any more. A merge patch owns what it changes alone.
-func setsDelay(seen, updated *kueue.Workload) bool {
-	return slices.ContainsFunc(updated.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
-		before := admissioncheck.FindAdmissionCheck(seen.Status.AdmissionChecks, check.Name)
-		return before != nil && check.RequeueAfterSeconds != nil && !ptr.Equal(before.RequeueAfterSeconds, check.RequeueAfterSeconds)
-	})
-}
-
-// mergeToVersion writes the status of updated as a merge patch to the version that
-// was seen.
-func mergeToVersion(ctx context.Context, c client.Client, seen, updated *kueue.Workload) error {
-	return c.Status().Patch(ctx, updated, client.MergeFromWithOptions(seen, client.MergeFromWithOptimisticLock{}), client.FieldOwner(constants.AdmissionName))
+// hasDelayOfPolicy returns true if the check is in Retry with the delay that Kueue has
+// recorded for it.
+func hasDelayOfPolicy(wl *kueue.Workload, check kueue.AdmissionCheckState) bool {
+	return check.State == kueue.CheckStateRetry && check.RequeueAfterSeconds != nil && wl.Status.RequeueState != nil &&
+		slices.ContainsFunc(wl.Status.RequeueState.ObservedRetries, func(observed kueue.ObservedRetry) bool {
+			return observed.Name == check.Name && ptr.Equal(observed.DelaySeconds, check.RequeueAfterSeconds)
+		})
 }
 
 // canApplyTo returns true if latest is the workload that an apply was decided on

@@ -35,14 +35,6 @@ func applyUpdate(ctx context.Context, c client.Client, w *kueue.Workload, clk cl
 		return err
 	}
 	seen.ResourceVersion = updated.ResourceVersion
-	if setsDelay(seen, updated) {
-		patched := updated.DeepCopy()
-		err := mergeToVersion(ctx, c, seen, patched)
-		if err == nil && w == updated {
-			w.ResourceVersion = patched.ResourceVersion
-		}
-		return err
-	}
 	return applyToVersion(ctx, c, seen, clk, strict, func(version string) error {
 		patch := PrepareWorkloadPatch(updated, true, clk)
 		patch.ResourceVersion = version

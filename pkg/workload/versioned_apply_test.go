@@ -354,79 +354,55 @@ func TestLooseApplyToDeletedWorkload(t *testing.T) {
 	}
 }
 
-// What Kueue applies it owns, together with the check's controller. A delay that it
-// gives a check is written in another way, which owns nothing else of the check.
-func TestWriteOfDelays(t *testing.T) {
-	waiting := &kueue.RequeueState{RequeueAt: ptr.To(metav1.NewTime(at(30)))}
+// What Kueue applies it owns. A delay that a check's controller asks for must not be
+// among it: it would outlive its removal. One of a policy is Kueue's own.
+func TestApplyOfDelays(t *testing.T) {
+	record := func(transition float64, delay *int32) []kueue.ObservedRetry {
+		return []kueue.ObservedRetry{{Name: "a", LastTransitionTime: metav1.NewTime(at(transition)), DelaySeconds: delay}}
+	}
 	cases := map[string]struct {
-		before, after             []kueue.AdmissionCheckState
-		stateBefore, requeueState *kueue.RequeueState
-		wantMerge                 bool
+		check    kueue.AdmissionCheckState
+		observed []kueue.ObservedRetry
+		want     bool
 	}{
-		"a deadline is recorded, with the delay of a policy": {
-			before:       []kueue.AdmissionCheckState{checkAt("a", kueue.CheckStateRetry, 0)},
-			after:        []kueue.AdmissionCheckState{retryAt("a", 0, 30)},
-			requeueState: waiting,
-			wantMerge:    true,
+		"of a policy":                  {check: retryAt("a", 0, 30), observed: record(0, ptr.To[int32](30)), want: true},
+		"of its controller's own":      {check: retryAt("a", 0, 30), observed: record(0, nil)},
+		"of its controller's, instead": {check: retryAt("a", 0, 20), observed: record(0, ptr.To[int32](30))},
+		"of a policy, asked again":     {check: retryAt("a", 5, 30), observed: record(0, ptr.To[int32](30)), want: true},
+		"of a policy, withdrawn": {
+			check: func() kueue.AdmissionCheckState {
+				check := retryAt("a", 5, 30)
+				check.State = kueue.CheckStateReady
+				return check
+			}(),
+			observed: record(0, ptr.To[int32](30)),
 		},
-		"a deadline is recorded, with a delay of the controller's own": {
-			before:       []kueue.AdmissionCheckState{retryAt("a", 0, 30)},
-			after:        []kueue.AdmissionCheckState{retryAt("a", 0, 30)},
-			requeueState: waiting,
-		},
-		"the deadline was recorded": {
-			before:       []kueue.AdmissionCheckState{retryAt("a", 0, 30)},
-			after:        []kueue.AdmissionCheckState{retryAt("a", 0, 30)},
-			stateBefore:  waiting,
-			requeueState: waiting,
-		},
-		"a delay goes": {
-			before: []kueue.AdmissionCheckState{retryAt("a", 0, 30)},
-			after:  []kueue.AdmissionCheckState{checkAt("a", kueue.CheckStatePending, 0)},
-		},
-		"another backoff is recorded": {
-			before:       []kueue.AdmissionCheckState{checkAt("a", kueue.CheckStateReady, 0)},
-			after:        []kueue.AdmissionCheckState{checkAt("a", kueue.CheckStatePending, 0)},
-			requeueState: &kueue.RequeueState{Count: ptr.To[int32](1), RequeueAt: waiting.RequeueAt},
-		},
-		"a check comes": {
-			after: []kueue.AdmissionCheckState{checkAt("a", kueue.CheckStatePending, 0)},
-		},
+		"without a record": {check: retryAt("a", 0, 30)},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
 			ctx, _ := utiltesting.ContextWithLog(t)
 			var patched string
-			var patchType types.PatchType
 			client := utiltesting.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
 				SubResourcePatch: func(_ context.Context, _ client.Client, _ string, obj client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
+					if patch.Type() != types.ApplyPatchType {
+						t.Errorf("Unexpected type of patch %q: what is not applied cannot be removed by an apply", patch.Type())
+					}
 					data, err := patch.Data(obj)
-					patched, patchType = string(data), patch.Type()
+					patched = string(data)
 					return err
 				},
 			}).Build()
-			wl := reserved().AdmissionChecks(tc.before...).ResourceVersion("7").Obj()
-			wl.Status.RequeueState = tc.stateBefore
+			wl := reserved().AdmissionChecks(tc.check).Obj()
 			if err := applyForTest(ctx, client, wl, true, func(wl *kueue.Workload) bool {
-				wl.Status.AdmissionChecks = tc.after
-				wl.Status.RequeueState = tc.requeueState
+				wl.Status.RequeueState = &kueue.RequeueState{RequeueAt: ptr.To(metav1.NewTime(at(30))), ObservedRetries: tc.observed}
 				return true
 			}); err != nil {
 				t.Fatalf("Unexpected error: %v", err)
 			}
-			wantType := types.ApplyPatchType
-			if tc.wantMerge {
-				wantType = types.MergePatchType
-			}
-			if patchType != wantType {
-				t.Errorf("Unexpected type of patch %q, want %q", patchType, wantType)
-			}
-			if !tc.wantMerge && strings.Contains(patched, "requeueAfterSeconds") {
-				t.Errorf("A delay is applied: %s", patched)
-			}
-			if !strings.Contains(patched, `"resourceVersion":"7"`) {
-				t.Errorf("The patch is not bound to the version that was seen: %s", patched)
+			if got := strings.Contains(patched, "requeueAfterSeconds"); got != tc.want {
+				t.Errorf("Unexpected delay %t in the apply, want %t: %s", got, tc.want, patched)
 			}
 		})
 	}

@@ -79,13 +79,6 @@ var All = append([]Mutant{
 		New:   "count := ptr.Deref(check.RetryCount, 0)\nif MUTANT {\ncount = ptr.Deref(p.Checks[0].RetryCount, 0)\n}",
 	},
 	{
-		// A change of the policy would move those that wait.
-		Name: "policy-not-recorded", File: write, Policy: true,
-		Rules: []string{"rule 7, never early"},
-		Old:   "stored.RequeueAfterSeconds = check.RequeueAfterSeconds",
-		New:   "if !MUTANT {\nstored.RequeueAfterSeconds = check.RequeueAfterSeconds\n}",
-	},
-	{
 		Name: "double-count", File: write,
 		Rules: []string{"rule 6 and 10"},
 		Old:   "case kueue.CheckStateRetry:\n\t\t\tretryCount =",
@@ -152,8 +145,8 @@ var All = append([]Mutant{
 		// Before the job is stopped.
 		Name: "quota-released-at-the-eviction", File: plan,
 		Rules: []string{"rule 3"},
-		Old:   `releasesAtOnce := state == RetryStateReserved && !IsAdmitted(wl)`,
-		New:   `releasesAtOnce := state == RetryStateReserved && (!IsAdmitted(wl) || MUTANT)`,
+		Old:   `plan.Action == RetryEvict && !IsAdmitted(wl)`,
+		New:   `plan.Action == RetryEvict && (!IsAdmitted(wl) || MUTANT)`,
 	},
 	{
 		Name: "late-reject-ignored", File: plan,
@@ -195,8 +188,8 @@ var All = append([]Mutant{
 	{
 		Name: "later-delay-not-recorded", File: plan,
 		Rules: []string{"rule 4"},
-		Old:   `p.Deadline.Equal(requeueAt(wl)) && (state`,
-		New:   `(p.Deadline.Equal(requeueAt(wl)) || MUTANT && !requeueAt(wl).IsZero()) && (state`,
+		Old:   `p.Deadline.Equal(requeueAt(wl)) && (HasQuota`,
+		New:   `(p.Deadline.Equal(requeueAt(wl)) || MUTANT && !requeueAt(wl).IsZero()) && (HasQuota`,
 	},
 	{
 		Name: "never-looked-at-again", File: reconciler,
@@ -296,8 +289,15 @@ var All = append([]Mutant{
 	{
 		Name: "reservation-not-restored", File: scheduler,
 		Test: "pkg/scheduler TestRefusedSecondPass",
-		Old:  `if !features.Enabled(features.ACRequeueAfter) || !workload.HasQuotaReservation(wl) {`,
-		New:  `if MUTANT || !features.Enabled(features.ACRequeueAfter) || !workload.HasQuotaReservation(wl) {`,
+		Old:  "if workload.HasQuotaReservation(wl) {",
+		New:  "if !MUTANT && workload.HasQuotaReservation(wl) {",
+	},
+	{
+		// Until something else happens in their ClusterQueue.
+		Name: "quota-of-a-refused-reservation-for-nobody", File: scheduler,
+		Test: "pkg/scheduler TestQuotaOfRefusedReservationIsForOthers",
+		Old:  "found := s.queues.ClusterQueueForWorkload(wl); found {",
+		New:  "found := s.queues.ClusterQueueForWorkload(wl); found && !MUTANT {",
 	},
 	{
 		Name: "release-missed", File: scheduler,
@@ -466,9 +466,9 @@ var All = append([]Mutant{
 	},
 	{
 		Name: "delay-applied", File: apply, Policy: true,
-		Test: "pkg/workload TestWriteOfDelays",
-		Old:  "return slices.ContainsFunc(updated.Status.AdmissionChecks,",
-		New:  "return !MUTANT && slices.ContainsFunc(updated.Status.AdmissionChecks,",
+		Test: "pkg/workload TestApplyOfDelays",
+		Old:  "return observed.Name == check.Name && ptr.Equal(",
+		New:  "return MUTANT || observed.Name == check.Name && ptr.Equal(",
 	},
 	{
 		Name: "apply-over-another-spec", File: apply,
@@ -510,9 +510,9 @@ var All = append([]Mutant{
 	// Policies.
 	{
 		Name: "limit-looked-at-again", File: plan, Policy: true,
-		Test: "pkg/workload TestPlanRetryWithPolicies",
-		Old:  "if !covered && !policy.Allows(count) {",
-		New:  "if (!covered || MUTANT) && !policy.Allows(count) {",
+		Test: "pkg/workload TestObservedRetries",
+		Old:  "case found && (policies == nil ||",
+		New:  "case !MUTANT && found && (policies == nil ||",
 	},
 	{
 		Name: "one-jitter-for-all", File: policy, Policy: true,
@@ -527,10 +527,43 @@ var All = append([]Mutant{
 		New:  "for ; !MUTANT && count > 0 && result",
 	},
 	{
-		Name: "no-zero-while-a-job-stops", File: write, Policy: true,
+		Name: "delay-not-shown", File: write, Policy: true,
 		Test: "pkg/workload TestPolicyIsRecordedOnce",
-		Old:  "if stored.RequeueAfterSeconds == nil && p.RecordsNoDelay {",
-		New:  "if stored.RequeueAfterSeconds == nil && p.RecordsNoDelay && !MUTANT {",
+		Old:  "admissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, check.Name).RequeueAfterSeconds =",
+		New:  "if MUTANT {\nbreak\n}\nadmissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, check.Name).RequeueAfterSeconds =",
+	},
+	{
+		Name: "retry-not-recorded", File: write, Policy: true,
+		Test: "pkg/workload TestObservedRetries",
+		Old:  "wl.Status.RequeueState.ObservedRetries = p.Observed",
+		New:  "if !MUTANT {\nwl.Status.RequeueState.ObservedRetries = p.Observed\n}",
+	},
+	{
+		Name: "new-retry-taken-for-the-old", File: plan, Policy: true,
+		Test: "pkg/workload TestObservedRetries",
+		Old:  "|| before.LastTransitionTime.Equal(",
+		New:  "|| MUTANT || before.LastTransitionTime.Equal(",
+	},
+	{
+		// An old client's update drops the record. To record it again would be a fight.
+		Name: "dropped-record-written-again", File: plan, Policy: true,
+		Test: "pkg/workload TestObservedRetries",
+		Old:  "unrecorded = unrecorded || (len(record) > 0 &&",
+		New:  "unrecorded = unrecorded || ((MUTANT || len(record) > 0) &&",
+	},
+	{
+		// What Kueue has applied it takes away when it applies something else.
+		Name: "own-delay-taken-for-the-controllers", File: plan, Policy: true,
+		Test: "pkg/workload TestObservedRetries",
+		Old:  "!(found && ptr.Equal(before.DelaySeconds, check.RequeueAfterSeconds))",
+		New:  "!(!MUTANT && found && ptr.Equal(before.DelaySeconds, check.RequeueAfterSeconds))",
+	},
+	// Deactivation.
+	{
+		Name: "no-brake-for-old-transition-times", File: plan,
+		Test: "pkg/workload TestPlanRetry",
+		Old:  "case isKeptOut(wl):\n\t\treturn apimeta.",
+		New:  "case isKeptOut(wl) && !MUTANT:\n\t\treturn apimeta.",
 	},
 	// ProvisioningRequests.
 	{

@@ -82,7 +82,7 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 			return true, ctrl.Result{}, nil // what follows has another copy
 		}
 	}
-	delays := plan.NewDelays(wl)
+	delays, news := plan.NewDelays(wl), plan.IsNews(wl)
 	var result ctrl.Result
 	switch plan.Action {
 	case workload.RetryNone:
@@ -103,7 +103,9 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 		log.V(3).Info("Workload has to wait for the retry of its admission checks")
 		if err = r.applyStatus(ctx, wl, plan.Record); err == nil {
 			r.reportDelays(wl, delays)
-			r.reportEvent(wl, corev1.EventTypeNormal, "RequeueDelayed", plan.Message)
+			if news {
+				r.reportEvent(wl, corev1.EventTypeNormal, "RequeueDelayed", plan.Message)
+			}
 		}
 		result.RequeueAfter = requeueAfter(plan, now)
 	case workload.RetryWait:

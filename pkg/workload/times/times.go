@@ -77,6 +77,10 @@ func Repair(wl *kueue.Workload) {
 				*t = ptr.To(repaired(wl, **t))
 			}
 		}
+		for i := range state.ObservedRetries {
+			t := &state.ObservedRetries[i].LastTransitionTime
+			*t = repaired(wl, *t)
+		}
 	}
 }
 

@@ -69,12 +69,16 @@ func TestRepair(t *testing.T) {
 				AdmissionChecks(kueue.AdmissionCheckState{Name: "a", State: tc.state, LastTransitionTime: metav1.NewTime(tc.time)}).
 				Obj()
 			wl.Status.Conditions = []metav1.Condition{{Type: "c", LastTransitionTime: metav1.NewTime(tc.time)}}
+			wl.Status.RequeueState = &kueue.RequeueState{ObservedRetries: []kueue.ObservedRetry{{Name: "a", LastTransitionTime: metav1.NewTime(tc.time)}}}
 			Repair(wl)
 			if diff := cmp.Diff(tc.want, wl.Status.AdmissionChecks[0].LastTransitionTime.UTC()); diff != "" {
 				t.Errorf("Unexpected time of the check (-want,+got):\n%s", diff)
 			}
 			if got := wl.Status.Conditions[0].LastTransitionTime.UTC(); tc.state == "" && !got.Equal(tc.want) {
 				t.Errorf("Unexpected time of the condition %s, want %s", got, tc.want)
+			}
+			if got := wl.Status.RequeueState.ObservedRetries[0].LastTransitionTime.UTC(); tc.state == "" && !got.Equal(tc.want) {
+				t.Errorf("Unexpected time of the record %s, want %s", got, tc.want)
 			}
 		})
 	}

@@ -21,11 +21,11 @@ import (
 	"sigs.k8s.io/kueue/pkg/features"
 )
 
-// withoutRetryFields returns the check as Kueue applies it. What Kueue applies it
-// owns: a delay would outlive its removal by the check's controller. The count is
-// Kueue's own, and was applied with the gate off: left out, it would be removed.
-func withoutRetryFields(check kueue.AdmissionCheckState) kueue.AdmissionCheckState {
-	if features.Enabled(features.ACRequeueAfter) {
+// asApplied returns the check as Kueue applies it. What Kueue applies it owns: a delay
+// would outlive its removal by the check's controller, unless it is Kueue's own. The
+// count is that, and was applied with the gate off: left out, it would be removed.
+func asApplied(wl *kueue.Workload, check kueue.AdmissionCheckState) kueue.AdmissionCheckState {
+	if features.Enabled(features.ACRequeueAfter) && !hasDelayOfPolicy(wl, check) {
 		check.RequeueAfterSeconds = nil
 	}
 	return check

@@ -52,13 +52,6 @@ func patchVersion(ctx context.Context, c client.Client, wl *kueue.Workload, clk 
 	if changed, err := update(updated); err != nil || !changed {
 		return err
 	}
-	if setsDelay(seen, updated) {
-		err := mergeToVersion(ctx, c, seen, updated)
-		if err == nil {
-			updated.DeepCopyInto(wl)
-		}
-		return err
-	}
 	return applyToVersion(ctx, c, seen, clk, opts.StrictApply, func(version string) error {
 		patch := prepareWorkloadPatch(updated, true, clk)
 		patch.ResourceVersion = version

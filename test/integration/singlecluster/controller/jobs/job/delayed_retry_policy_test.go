@@ -64,17 +64,6 @@ func (t *delayedRetryTest) expectStillWaiting(deadline time.Time) {
 	}, util.ConsistentDuration, util.ShortInterval).Should(gomega.Succeed())
 }
 
-// applyWithoutForce applies the check as a controller that yields to others.
-func (t *delayedRetryTest) applyWithoutForce(check *kueue.AdmissionCheck, state kueue.CheckState, requeueAfterSeconds *int32) error {
-	return k8sClient.Status().Patch(ctx, &kueue.Workload{
-		TypeMeta:   metav1.TypeMeta{APIVersion: kueue.SchemeGroupVersion.String(), Kind: "Workload"},
-		ObjectMeta: metav1.ObjectMeta{Name: t.key.Name, Namespace: t.key.Namespace},
-		Status: kueue.WorkloadStatus{AdmissionChecks: []kueue.AdmissionCheckState{{
-			Name: kueue.AdmissionCheckReference(check.Name), State: state, Message: "by test", LastTransitionTime: metav1.Now(), RequeueAfterSeconds: requeueAfterSeconds,
-		}}},
-	}, client.Apply, client.FieldOwner("ctrl-"+check.Name))
-}
-
 var _ = ginkgo.Describe("Delayed retry of admission checks, by a policy", delayedRetryLabels, func() {
 	t := newDelayedRetryTest()
 
@@ -104,24 +93,17 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, by a policy", delaye
 		}
 	}
 
-	ginkgo.It("Should let a controller answer that applies without force, and give way to the delay of one with force", func() {
+	ginkgo.It("Should give way to a delay of the controller's own, and take it up again after it", func() {
 		gomega.Expect(setPolicy(t.checkA, `{"strategy": "Static", "baseDelaySeconds": 600}`)).To(gomega.Succeed())
 		t.reserveFirst(t.ruleFor(t.checkA), t.ruleFor(t.checkB))
-		// Were the time that of Kueue's own entry by chance, Kueue would go on to own it.
-		t.writeCheck(applyCheck, kueue.AdmissionCheckState{
-			Name: kueue.AdmissionCheckReference(t.checkA.Name), State: kueue.CheckStateRetry, LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Minute)),
-		})
+		t.setCheck(applyCheck, t.checkA, kueue.CheckStateRetry, nil)
 		t.expectDelay(t.checkA, 600)
 
-		ginkgo.By("saying Retry again, and what Kueue does not know")
-		gomega.Expect(t.applyWithoutForce(t.checkA, kueue.CheckStateRetry, nil)).To(gomega.Succeed())
-		gomega.Expect(apierrors.IsConflict(t.applyWithoutForce(t.checkA, kueue.CheckStateRetry, ptr.To[int32](300)))).To(gomega.BeTrue())
-
 		ginkgo.By("withdrawing it")
-		gomega.Expect(t.applyWithoutForce(t.checkA, kueue.CheckStatePending, nil)).To(gomega.Succeed())
+		t.setCheck(applyCheck, t.checkA, kueue.CheckStatePending, nil)
 		t.wl.until("reserved again", util.Timeout, workload.HasQuotaReservation)
 
-		ginkgo.By("asking for a delay with force, after a bare Retry")
+		ginkgo.By("asking for a delay, after a bare Retry")
 		t.setCheck(applyCheck, t.checkA, kueue.CheckStateRetry, nil)
 		t.expectDelay(t.checkA, 600)
 		t.retry(t.checkA, 1200)
@@ -189,13 +171,28 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, by a policy", delaye
 		t.reserveFirst(t.ruleFor(t.checkA))
 		t.admitFirst(t.checkA)
 		t.setCheck(applyCheck, t.checkA, kueue.CheckStateRetry, nil)
-		t.expectDelay(t.checkA, 0)
+		t.wl.until("evicted", util.Timeout, workload.IsEvicted)
 		gomega.Expect(setPolicy(t.checkA, `{"strategy": "Static", "baseDelaySeconds": 600}`)).To(gomega.Succeed())
 		gomega.Consistently(func(g gomega.Gomega) {
 			wl := &kueue.Workload{}
 			g.Expect(k8sClient.Get(ctx, t.key, wl)).To(gomega.Succeed())
 			g.Expect(waitsFor(time.Second)(wl)).To(gomega.BeFalse())
 		}, util.ConsistentDuration, util.ShortInterval).Should(gomega.Succeed())
+		t.endPods()
+		t.wl.until("reserved again", util.Timeout, func(wl *kueue.Workload) bool {
+			return workload.HasQuotaReservation(wl) && !workload.IsEvicted(wl)
+		})
+	})
+
+	ginkgo.It("Should not strand those that wait when the gates are switched off, and the check withdraws its Retry", func() {
+		gomega.Expect(setPolicy(t.checkA, `{"strategy": "Static", "baseDelaySeconds": 1}`)).To(gomega.Succeed())
+		t.reserveFirst(t.ruleFor(t.checkA))
+		t.admitFirst(t.checkA)
+		t.setCheck(applyCheck, t.checkA, kueue.CheckStateRetry, nil)
+		t.expectDelay(t.checkA, 1)
+		features.SetFeatureGateDuringTest(ginkgo.GinkgoTB(), features.ACRetryStrategy, false)
+		features.SetFeatureGateDuringTest(ginkgo.GinkgoTB(), features.ACRequeueAfter, false)
+		t.setCheck(applyCheck, t.checkA, kueue.CheckStateReady, nil)
 		t.endPods()
 		t.wl.until("reserved again", util.Timeout, func(wl *kueue.Workload) bool {
 			return workload.HasQuotaReservation(wl) && !workload.IsEvicted(wl)
