@@ -24,12 +24,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -514,11 +517,26 @@ func (c *ControlPlane) Stop() error {
 	return nil
 }
 
+// givenPorts are those that freeAddress has returned.
+var givenPorts sync.Map
+
+// freeAddress returns an address that nobody listens at. The one who asks does so only
+// later: the port is not one of those that the kernel gives away, nor given twice.
 func freeAddress() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	const first, last = 20000, 32767
+	for range last - first {
+		port := first + rand.IntN(last-first+1)
+		if _, given := givenPorts.LoadOrStore(port, true); given {
+			continue
+		}
+		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		return listener.Addr().String(), listener.Close()
 	}
-	defer listener.Close()
-	return listener.Addr().String(), nil
+	return "", fmt.Errorf("no port from %d to %d is free", first, last)
 }
