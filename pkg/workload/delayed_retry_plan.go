@@ -25,6 +25,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/util/admissioncheck"
 	"sigs.k8s.io/kueue/pkg/workload/times"
 )
 
@@ -204,7 +205,7 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 	plan.Action = retryActions[state][plan.demandOf(wl, state, retryFacts{
 		rejected: rejected, exhausted: len(exhausted) > 0, unrecorded: unrecorded, ahead: rctx.Now.Before(until),
 	})]
-	plan.Untidy = (plan.Action == RetryNone || plan.Action == RetryWait) && isUntidy(wl)
+	plan.Untidy = (plan.Action == RetryNone || plan.Action == RetryWait) && isUntidy(wl, rctx.Policies != nil)
 	plan.ReleasesQuota = plan.Action == RetryEvict && !IsAdmitted(wl) && !rctx.ReplacesSlice
 	switch plan.Action {
 	case RetryNone, RetryReject, RetryReactivate:
@@ -219,35 +220,47 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 // observe gives the checks that ask for no delay that of their policy, and returns
 // those that may not be retried any more. Both are looked at when a Retry comes, and
 // recorded with it, because policies may change while the workload waits. It also
-// returns true if there is a Retry that the record does not have.
+// returns true if there is a Retry that is to be recorded for that alone.
 func (p *RetryPlan) observe(wl *kueue.Workload, state RetryState, policies map[kueue.AdmissionCheckReference]RetryPolicy) (exhausted []kueue.AdmissionCheckState, unrecorded bool) {
 	var record []kueue.ObservedRetry
-	waits := state != RetryStateReserved && state != RetryStateQueued && isRecordedForChecks(wl)
-	if waits {
-		record = wl.Status.RequeueState.ObservedRetries
+	told := false
+	if state != RetryStateReserved && state != RetryStateQueued {
+		record, told = observedRetries(wl), isToldToWait(wl)
 	}
+	held, byOthers := p.heldDelay(wl)
 	for i := range p.Checks {
 		check := &p.Checks[i]
 		before, found := observedRetry(record, check.Name)
 		if policies == nil && !found {
 			continue
 		}
-		asks := check.RequeueAfterSeconds != nil && !(found && ptr.Equal(before.DelaySeconds, check.RequeueAfterSeconds))
+		// A controller that sets what Kueue has set says the same.
+		own := before.DelaySeconds != nil && ptr.Equal(before.DelaySeconds, check.RequeueAfterSeconds)
+		asks := check.RequeueAfterSeconds != nil && !own
+		known := found && before.LastTransitionTime.Equal(&check.LastTransitionTime) && (asks || before.DelaySeconds != nil)
 		policy, hasPolicy := policies[check.Name]
 		observed := kueue.ObservedRetry{Name: check.Name, LastTransitionTime: check.LastTransitionTime}
 		switch {
-		case found && (policies == nil || before.LastTransitionTime.Equal(&check.LastTransitionTime) && (asks || before.DelaySeconds != nil)):
-			observed.DelaySeconds = before.DelaySeconds
-		case waits && len(record) == 0 && p.isFromBeforeRecords(wl, *check):
-			observed.DelaySeconds = ptr.To(secondsUntil(requeueAt(wl), p.EvictedAt))
+		case known || policies == nil:
+			observed = before
+			if check.RequeueAfterSeconds == nil && before.DelaySeconds != nil {
+				check.LastTransitionTime = before.LastTransitionTime // what was recorded holds
+			}
+		case told && len(record) == 0 && (!p.isLate(*check) || checkDeadline(*check, p.EvictedAt).Equal(requeueAt(wl))):
+			// The gate was off, or a controller that does not know the record has dropped
+			// it, and would drop it again.
+			observed.DelaySeconds = ptr.To(held)
+			unrecorded = unrecorded || (byOthers && !asks)
 		default:
 			count := ptr.Deref(check.RetryCount, 0)
 			if hasPolicy && !policy.Allows(count) {
 				exhausted = append(exhausted, *check)
 			}
-			unrecorded = unrecorded || (len(record) > 0 && (hasPolicy || !asks))
+			unrecorded = unrecorded || ((len(record) > 0 || !told) && (hasPolicy || !asks))
 			observed.DelaySeconds = ptr.To[int32](0)
-			if hasPolicy {
+			if own {
+				observed.DelaySeconds = before.DelaySeconds
+			} else if hasPolicy {
 				observed.DelaySeconds = ptr.To(policy.DelaySeconds(count))
 			}
 		}
@@ -261,23 +274,38 @@ func (p *RetryPlan) observe(wl *kueue.Workload, state RetryState, policies map[k
 		}
 		p.Observed = append(p.Observed, observed)
 	}
+	// Those that were withdrawn stay, so that a record that is empty was dropped.
+	for _, before := range record {
+		if _, again := observedRetry(p.Observed, before.Name); !again && admissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, before.Name) != nil {
+			p.Observed = append(p.Observed, before)
+		}
+	}
 	return exhausted, unrecorded
 }
 
-// isFromBeforeRecords returns true if the check, of a workload that waits without any
-// record, has said Retry before there could be one: the gate was off, or a controller
-// that does not know the record has dropped it, and would drop it again. What has come
-// after the eviction, or beside another one, is as new, but recorded only with a
-// deadline that moves on.
-func (p *RetryPlan) isFromBeforeRecords(wl *kueue.Workload, check kueue.AdmissionCheckState) bool {
-	_, evictedByCheck := IsEvictedByAdmissionCheck(wl)
-	return evictedByCheck && (!p.isLate(check) || checkDeadline(check, p.EvictedAt).Equal(requeueAt(wl)))
+// heldDelay returns the delay of a check that asks for none, in a wait without a
+// record: the rest of it, unless the delays that other checks ask for explain it, or a
+// backoff. It also returns whether they do, which they may withdraw.
+func (p *RetryPlan) heldDelay(wl *kueue.Workload) (seconds int32, byOthers bool) {
+	byOthers = latestDeadline(p.Checks, p.EvictedAt, time.Time{}).Equal(requeueAt(wl))
+	if byOthers || requeueAt(wl).Equal(backoffUntil(wl)) {
+		return 0, byOthers
+	}
+	return secondsUntil(requeueAt(wl), p.EvictedAt), false
 }
 
 // isLate returns true if the check has spoken after the eviction for sure: both times
 // are in whole seconds.
 func (p *RetryPlan) isLate(check kueue.AdmissionCheckState) bool {
 	return check.LastTransitionTime.After(p.EvictedAt)
+}
+
+// observedRetries returns the record of the Retries that were looked at.
+func observedRetries(wl *kueue.Workload) []kueue.ObservedRetry {
+	if wl.Status.RequeueState == nil {
+		return nil
+	}
+	return wl.Status.RequeueState.ObservedRetries
 }
 
 // observedRetry returns what the record has of the check, and whether it has it.
@@ -336,32 +364,18 @@ func planInactive(wl *kueue.Workload, now time.Time) RetryPlan {
 	if IsActive(wl) || !IsEvicted(wl) || !hasRetryTraces(wl) {
 		return RetryPlan{}
 	}
-	if again := lastForgotten(wl).Add(time.Second); now.Before(again) && !lastForgotten(wl).After(now) {
-		return RetryPlan{Action: RetryWait, Deadline: again}
+	if IsEvictedByDeactivation(wl) && isKeptOut(wl) && hasAnswers(wl) {
+		// Forget sets it, whatever the times of the checks say.
+		last := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued).LastTransitionTime.Time
+		if again := last.Add(time.Second); now.Before(again) && !last.After(now) {
+			return RetryPlan{Action: RetryWait, Deadline: again}
+		}
 	}
 	return RetryPlan{Action: RetryForget}
 }
 
-// lastForgotten returns the time at which the answers of the checks were last removed
-// from a deactivated workload, or zero. While its job stops, nothing that Kueue writes
-// tells of it: then it is before the last answer, as far as its controller's clock can
-// be trusted.
-func lastForgotten(wl *kueue.Workload) time.Time {
-	answers := slices.DeleteFunc(slices.Clone(wl.Status.AdmissionChecks), func(check kueue.AdmissionCheckState) bool {
-		return !isAnswer(check.State)
-	})
-	switch {
-	case !IsEvictedByDeactivation(wl) || len(answers) == 0:
-		return time.Time{}
-	case isKeptOut(wl):
-		return apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued).LastTransitionTime.Time
-	case HasQuotaReservation(wl):
-		return slices.MaxFunc(answers, func(a, b kueue.AdmissionCheckState) int {
-			return a.LastTransitionTime.Compare(b.LastTransitionTime.Time)
-		}).LastTransitionTime.Time
-	default:
-		return time.Time{}
-	}
+func hasAnswers(wl *kueue.Workload) bool {
+	return slices.ContainsFunc(wl.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool { return isAnswer(check.State) })
 }
 
 func isAnswer(state kueue.CheckState) bool {
@@ -417,17 +431,18 @@ func (p RetryPlan) WaitedFor(wl *kueue.Workload) bool {
 	return p.Deadline.After(p.EvictedAt) && p.Deadline.Equal(requeueAt(wl))
 }
 
-// isUntidy returns true if Tidy has something to remove.
-func isUntidy(wl *kueue.Workload) bool {
+// isUntidy returns true if Tidy has something to remove, that would change what comes
+// next. A delay of 0 does if there are policies.
+func isUntidy(wl *kueue.Workload, policies bool) bool {
 	return slices.ContainsFunc(wl.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
-		return hasStrayDelay(check) || countsAfterSuccess(wl, check)
+		return hasStrayDelay(check) && (policies || asksForDelay(check)) || countsAfterSuccess(wl, check)
 	})
 }
 
 // hasStrayDelay returns true for a delay that would be taken for one of the next
 // Retry, if its controller then sets no more than the state.
 func hasStrayDelay(check kueue.AdmissionCheckState) bool {
-	return check.State != kueue.CheckStateRetry && asksForDelay(check)
+	return check.State != kueue.CheckStateRetry && check.RequeueAfterSeconds != nil
 }
 
 // countsAfterSuccess returns true if the check has succeeded, but still counts its

@@ -486,9 +486,10 @@ func TestPlanRetry(t *testing.T) {
 			want: RetryPlan{Action: RetryForget},
 		},
 		"deactivated, and the check goes on while the job stops: not more than once a second": {
-			workload: evictedFor(reserved(), kueue.WorkloadDeactivated, "", 0).Active(false).AdmissionChecks(retryAt("a", 5, 60)).Obj(),
-			now:      5.5,
-			want:     RetryPlan{Action: RetryWait, Deadline: at(6)},
+			workload: evictedFor(reserved(), kueue.WorkloadDeactivated, "", 0).Active(false).AdmissionChecks(retryAt("a", -100, 60)).
+				Condition(conditionAt(kueue.WorkloadRequeued, metav1.ConditionFalse, kueue.WorkloadDeactivated, "", 5)).Obj(),
+			now:  5.5,
+			want: RetryPlan{Action: RetryWait, Deadline: at(6)},
 		},
 		"evicted by a clock that was ahead: no delay is over all the same": {
 			workload: waiting(30, 30).AdmissionChecks(retryAt("a", 0, 0)).Obj(),

@@ -144,6 +144,14 @@ func tellsOfWait(wl *kueue.Workload) bool {
 	})
 }
 
+// isToldToWait returns true if the checks of the workload, which is evicted, were
+// looked at, and requeueAt was recorded for them: what any client of the API leaves
+// as it is says so.
+func isToldToWait(wl *kueue.Workload) bool {
+	_, evictedByCheck := IsEvictedByAdmissionCheck(wl)
+	return evictedByCheck && isRecordedForChecks(wl) || tellsOfWait(wl) && requeueAt(wl).After(evictedAt(wl))
+}
+
 // requeueAt returns the recorded time, or zero.
 func requeueAt(wl *kueue.Workload) time.Time {
 	if wl.Status.RequeueState == nil {

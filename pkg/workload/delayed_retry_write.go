@@ -154,13 +154,11 @@ func (p RetryPlan) Forget(wl *kueue.Workload, now time.Time) {
 		SetEvictedCondition(wl, now, reason, message)
 		apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime = metav1.NewTime(now)
 	}
-	if !HasQuotaReservation(wl) {
-		evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
-		SetRequeuedCondition(wl, evicted.Reason, evicted.Message, false)
-		apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued).LastTransitionTime = metav1.NewTime(now)
-		if !isOnHold(wl) {
-			UnsetQuotaReservationWithCondition(wl, pendingReason(), evicted.Message, now)
-		}
+	evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
+	SetRequeuedCondition(wl, evicted.Reason, evicted.Message, false)
+	apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued).LastTransitionTime = metav1.NewTime(now)
+	if !HasQuotaReservation(wl) && !isOnHold(wl) {
+		UnsetQuotaReservationWithCondition(wl, pendingReason(), evicted.Message, now)
 	}
 	for i := range wl.Status.AdmissionChecks {
 		check := &wl.Status.AdmissionChecks[i]
@@ -205,7 +203,7 @@ func resetChecksForEviction(wl *kueue.Workload, now time.Time, reset func(*kueue
 		if evicted.LastTransitionTime.Time.Equal(now) {
 			evicted.LastTransitionTime = metav1.NewTime(times.RoundedUp(now))
 		}
-		plan := RetryPlan{Action: RetryRecord, Checks: retry, EvictedAt: evicted.LastTransitionTime.Time}
+		plan := RetryPlan{Action: RetryRecord, Checks: retry, Observed: observedRetries(wl), EvictedAt: evicted.LastTransitionTime.Time}
 		plan.setDeadline(backoffUntil(wl))
 		plan.Record(wl)
 	}

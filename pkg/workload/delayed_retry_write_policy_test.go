@@ -18,7 +18,9 @@ package workload
 
 import (
 	"math"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -26,6 +28,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/features"
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
 )
 
@@ -81,8 +84,9 @@ func TestObservedRetries(t *testing.T) {
 	exhausted := policyForTest{delay: 300}
 	cases := map[string]struct {
 		evictedFor string
-		// recorded is the record of a wait from 0 to 60.
+		// recorded is the record of a wait from 0 to 60, or until.
 		recorded []kueue.ObservedRetry
+		until    *float64
 		checks   []kueue.AdmissionCheckState
 		policies policies
 		want     RetryAction
@@ -159,20 +163,40 @@ func TestObservedRetries(t *testing.T) {
 			wantObserved: []kueue.ObservedRetry{observed("a", 5, ptr.To[int32](300))},
 			wantDeadline: 305,
 		},
-		"a new Retry has the delay of the one before still": {
+		"a new Retry has the delay of the one before still, or asks for the same": {
 			recorded:     []kueue.ObservedRetry{observed("a", 0, ptr.To[int32](60))},
 			checks:       []kueue.AdmissionCheckState{retryAt("a", 5, 60)},
 			policies:     policies{"a": long},
 			want:         RetryRecord,
-			wantObserved: []kueue.ObservedRetry{observed("a", 5, ptr.To[int32](300))},
-			wantDeadline: 305,
+			wantObserved: []kueue.ObservedRetry{observed("a", 5, ptr.To[int32](60))},
+			wantDeadline: 65,
+		},
+		"a new Retry has the delay of the one before still, whose policy is gone": {
+			recorded:     []kueue.ObservedRetry{observed("a", 0, ptr.To[int32](60))},
+			checks:       []kueue.AdmissionCheckState{retryAt("a", 5, 60)},
+			policies:     policies{},
+			want:         RetryRecord,
+			wantObserved: []kueue.ObservedRetry{observed("a", 5, ptr.To[int32](60))},
+			wantDeadline: 65,
+		},
+		"a new Retry with the delay of the one before reaches the limit": {
+			recorded: []kueue.ObservedRetry{observed("a", 0, ptr.To[int32](60))},
+			checks:   []kueue.AdmissionCheckState{retryAt("a", 5, 60)},
+			policies: policies{"a": exhausted},
+			want:     RetryGiveUp,
 		},
 		"a new Retry has the delay of the one before still, gate off": {
 			recorded:     []kueue.ObservedRetry{observed("a", 0, ptr.To[int32](60))},
 			checks:       []kueue.AdmissionCheckState{retryAt("a", 5, 60)},
 			want:         RetryRecord,
-			wantObserved: []kueue.ObservedRetry{observed("a", 5, ptr.To[int32](60))},
+			wantObserved: []kueue.ObservedRetry{observed("a", 0, ptr.To[int32](60))},
 			wantDeadline: 65,
+		},
+		"a new Retry without a delay, gate off": {
+			recorded:     []kueue.ObservedRetry{observed("a", 0, ptr.To[int32](60))},
+			checks:       []kueue.AdmissionCheckState{bare("a", 5)},
+			want:         RetryWait,
+			wantDeadline: 60,
 		},
 		"a Retry as old as the eviction reaches the limit": {
 			recorded: []kueue.ObservedRetry{observed("a", 0, nil)},
@@ -186,13 +210,21 @@ func TestObservedRetries(t *testing.T) {
 			policies: policies{"b": exhausted},
 			want:     RetryGiveUp,
 		},
-		"a withdrawn Retry goes from the record": {
-			recorded:     []kueue.ObservedRetry{observed("a", 0, nil), observed("b", 0, ptr.To[int32](30))},
+		"a withdrawn Retry stays in the record, that of a check that is gone does not": {
+			recorded:     []kueue.ObservedRetry{observed("a", 0, nil), observed("b", 0, ptr.To[int32](30)), observed("c", 0, nil)},
 			checks:       []kueue.AdmissionCheckState{checkAt("a", kueue.CheckStateReady, 5), retryAt("b", 0, 30)},
 			policies:     policies{"b": long},
 			want:         RetryRecord,
-			wantObserved: []kueue.ObservedRetry{observed("b", 0, ptr.To[int32](30))},
+			wantObserved: []kueue.ObservedRetry{observed("b", 0, ptr.To[int32](30)), observed("a", 0, nil)},
 			wantDeadline: 30,
+		},
+		"a Retry as old as the eviction, with all others withdrawn": {
+			recorded:     []kueue.ObservedRetry{observed("a", 0, ptr.To[int32](60))},
+			checks:       []kueue.AdmissionCheckState{checkAt("a", kueue.CheckStatePending, 5), bare("b", 0)},
+			policies:     policies{"b": long},
+			want:         RetryRecord,
+			wantObserved: []kueue.ObservedRetry{observed("b", 0, ptr.To[int32](300)), observed("a", 0, ptr.To[int32](60))},
+			wantDeadline: 300,
 		},
 		"with the gate off the record stays, and does not grow": {
 			recorded:     []kueue.ObservedRetry{observed("a", 0, ptr.To[int32](60))},
@@ -202,9 +234,16 @@ func TestObservedRetries(t *testing.T) {
 			wantDeadline: 65,
 		},
 		"the gate is switched on while they wait": {
+			checks:       []kueue.AdmissionCheckState{retryAt("a", 0, 60)},
+			policies:     policies{"a": exhausted},
+			want:         RetryWait,
+			wantDeadline: 60,
+		},
+		"the gate is switched on while one waits for another's delay": {
 			checks:       []kueue.AdmissionCheckState{retryAt("a", 0, 60), bare("b", 0)},
 			policies:     policies{"a": exhausted, "b": exhausted},
-			want:         RetryWait,
+			want:         RetryRecord,
+			wantObserved: []kueue.ObservedRetry{observed("a", 0, nil), observed("b", 0, ptr.To[int32](0))},
 			wantDeadline: 60,
 		},
 		"the record is dropped, with the delay": {
@@ -228,16 +267,24 @@ func TestObservedRetries(t *testing.T) {
 		},
 		"evicted for another reason: nobody has looked yet": {
 			evictedFor:   kueue.WorkloadEvictedByPreemption,
+			until:        ptr.To(0.),
 			checks:       []kueue.AdmissionCheckState{bare("a", 0)},
 			policies:     policies{"a": long},
 			want:         RetryRecord,
 			wantObserved: []kueue.ObservedRetry{observed("a", 0, ptr.To[int32](300))},
 			wantDeadline: 300,
 		},
+		"evicted for another reason: the record is dropped": {
+			evictedFor:   kueue.WorkloadEvictedByPreemption,
+			checks:       []kueue.AdmissionCheckState{bare("a", 0)},
+			policies:     policies{"a": long},
+			want:         RetryWait,
+			wantDeadline: 60,
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			wl := waiting(0, 60).AdmissionChecks(tc.checks...).Obj()
+			wl := waiting(0, ptr.Deref(tc.until, 60)).AdmissionChecks(tc.checks...).Obj()
 			wl.Status.RequeueState.ObservedRetries = tc.recorded
 			if tc.evictedFor != "" {
 				wl = evictedFor(&utiltestingapi.WorkloadWrapper{Workload: *wl}, tc.evictedFor, "", 0).Obj()
@@ -264,6 +311,50 @@ func TestObservedRetries(t *testing.T) {
 				t.Errorf("Unexpected requeueState after the wait: %v", wl.Status.RequeueState)
 			}
 		})
+	}
+}
+
+// What holds the workload longer than its checks ask for does not keep their Retries
+// from being looked at once.
+func TestObservedRetriesInBackoff(t *testing.T) {
+	plan := func(wl *kueue.Workload, delay int32) RetryPlan {
+		return PlanRetry(wl, RetryContext{Now: at(6), IsRequired: func(kueue.AdmissionCheckReference) bool { return true }, Policies: map[kueue.AdmissionCheckReference]RetryPolicy{
+			"a": policyForTest{delay: delay, limit: math.MaxInt32},
+		}})
+	}
+	wl := releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByPodsReadyTimeout, "", 0), metav1.ConditionFalse, kueue.WorkloadEvictedByPodsReadyTimeout, 1).
+		RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(at(60)))).AdmissionChecks(checkAt("a", kueue.CheckStateRetry, 5)).Obj()
+	first := plan(wl, 30)
+	if first.Action != RetryRecord || !first.Deadline.Equal(at(60)) {
+		t.Fatalf("Unexpected plan: %q until %s, want %q until %s", first.Action, first.Deadline, RetryRecord, at(60))
+	}
+	first.Record(wl)
+	want := []kueue.AdmissionCheckState{retryAt("a", 5, 30)}
+	if diff := cmp.Diff(want, wl.Status.AdmissionChecks); diff != "" {
+		t.Errorf("Unexpected checks (-want,+got):\n%s", diff)
+	}
+	if again := plan(wl, 300); again.Action != RetryWait || !again.Deadline.Equal(at(60)) {
+		t.Errorf("Unexpected plan: %q until %s with another policy, want %q until %s", again.Action, again.Deadline, RetryWait, at(60))
+	}
+	// By an old client's update.
+	wl.Status.RequeueState.ObservedRetries, wl.Status.RequeueState.BackoffUntil = nil, nil
+	wl.Status.AdmissionChecks[0].RequeueAfterSeconds = nil
+	if again := plan(wl, 30); again.Action != RetryWait {
+		t.Errorf("Unexpected action %q without the record, want %q", again.Action, RetryWait)
+	}
+}
+
+// Another eviction leaves Kueue's own delays what they are: only those in the record are
+// applied.
+func TestObservedRetriesOfAnotherEviction(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	wl := evictedByRetry(0, 60).AdmissionChecks(retryAt("a", 0, 60)).Obj()
+	record := []kueue.ObservedRetry{{Name: "a", LastTransitionTime: metav1.NewTime(at(0)), DelaySeconds: ptr.To[int32](60)}}
+	wl.Status.RequeueState.ObservedRetries = slices.Clone(record)
+	SetEvictedCondition(wl, at(10), kueue.WorkloadEvictedByClusterQueueStopped, "")
+	resetChecksForEviction(wl, at(10), func(*kueue.Workload, time.Time) {})
+	if diff := cmp.Diff(record, wl.Status.RequeueState.ObservedRetries); diff != "" {
+		t.Errorf("Unexpected record (-want,+got):\n%s", diff)
 	}
 }
 

@@ -267,6 +267,24 @@ func TestRetryPlanForget(t *testing.T) {
 	}
 }
 
+// A controller that goes on while the job stops, whatever its clock says.
+func TestForgetWhileJobStops(t *testing.T) {
+	wl := evictedByRetry(0, 60).Active(false).AdmissionChecks(retryAt("a", 0, 60)).Obj()
+	for now, want := range map[float64]RetryAction{5.5: RetryWait, 6: RetryForget} {
+		wl := wl.DeepCopy()
+		if got := planAt(wl, at(5)); got.Action != RetryForget {
+			t.Fatalf("Unexpected action %q, want %q", got.Action, RetryForget)
+		}
+		RetryPlan{}.Forget(wl, at(5))
+		for _, transition := range []float64{-100, 5, 100} {
+			wl.Status.AdmissionChecks = []kueue.AdmissionCheckState{retryAt("a", transition, 60)}
+			if got := planAt(wl, at(now)); got.Action != want {
+				t.Errorf("Unexpected action %q at %v after a Retry at %v, want %q", got.Action, now, transition, want)
+			}
+		}
+	}
+}
+
 func TestResetRetryCounts(t *testing.T) {
 	for _, gate := range []bool{false, true} {
 		t.Run(fmt.Sprintf("gate %t", gate), func(t *testing.T) {

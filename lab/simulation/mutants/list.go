@@ -225,8 +225,8 @@ var All = append([]Mutant{
 	{
 		Name: "stray-delay-left", File: plan,
 		Rules: []string{"a delay without Retry"},
-		Old:   `return check.State != kueue.CheckStateRetry && asksForDelay(check)`,
-		New:   `return check.State != kueue.CheckStateRetry && asksForDelay(check) && !MUTANT`,
+		Old:   `return check.State != kueue.CheckStateRetry && check.RequeueAfterSeconds != nil`,
+		New:   `return check.State != kueue.CheckStateRetry && check.RequeueAfterSeconds != nil && !MUTANT`,
 	},
 	{
 		// Of the old attempt, which fails again, or is looked at again.
@@ -511,8 +511,8 @@ var All = append([]Mutant{
 	{
 		Name: "limit-looked-at-again", File: plan, Policy: true,
 		Test: "pkg/workload TestObservedRetries",
-		Old:  "case found && (policies == nil ||",
-		New:  "case !MUTANT && found && (policies == nil ||",
+		Old:  "case known || policies == nil:",
+		New:  "case known && !MUTANT || policies == nil:",
 	},
 	{
 		Name: "one-jitter-for-all", File: policy, Policy: true,
@@ -541,29 +541,55 @@ var All = append([]Mutant{
 	{
 		Name: "new-retry-taken-for-the-old", File: plan, Policy: true,
 		Test: "pkg/workload TestObservedRetries",
-		Old:  "|| before.LastTransitionTime.Equal(",
-		New:  "|| MUTANT || before.LastTransitionTime.Equal(",
+		Old:  "known := found && before",
+		New:  "known := found && MUTANT || found && before",
 	},
 	{
 		// An old client's update drops the record. To record it again would be a fight.
 		Name: "dropped-record-written-again", File: plan, Policy: true,
 		Test: "pkg/workload TestObservedRetries",
-		Old:  "unrecorded = unrecorded || (len(record) > 0 &&",
-		New:  "unrecorded = unrecorded || ((MUTANT || len(record) > 0) &&",
+		Old:  "case told && len(record) == 0 &&",
+		New:  "case told && !MUTANT && len(record) == 0 &&",
 	},
 	{
 		// What Kueue has applied it takes away when it applies something else.
 		Name: "own-delay-taken-for-the-controllers", File: plan, Policy: true,
 		Test: "pkg/workload TestObservedRetries",
-		Old:  "!(found && ptr.Equal(before.DelaySeconds, check.RequeueAfterSeconds))",
-		New:  "!(!MUTANT && found && ptr.Equal(before.DelaySeconds, check.RequeueAfterSeconds))",
+		Old:  "own := before.DelaySeconds != nil &&",
+		New:  "own := !MUTANT && before.DelaySeconds != nil &&",
+	},
+	{
+		// A change of its policy would move a Retry that a backoff hides.
+		Name: "retry-in-a-backoff-not-recorded", File: plan, Policy: true,
+		Test: "pkg/workload TestObservedRetriesInBackoff",
+		Old:  "(len(record) > 0 || !told) &&",
+		New:  "(len(record) > 0 || !told && !MUTANT) &&",
+	},
+	{
+		Name: "withdrawn-retry-not-recorded", File: plan, Policy: true,
+		Test: "pkg/workload TestObservedRetries",
+		Old:  "for _, before := range record {",
+		New:  "for _, before := range record {\nif MUTANT {\nbreak\n}",
+	},
+	{
+		// One that asks for no delay would wait on when the other has withdrawn its own.
+		Name: "delay-of-another-check-held", File: plan, Policy: true,
+		Test: "pkg/workload TestObservedRetries",
+		Old:  "if byOthers || requeueAt(wl).Equal(backoffUntil(wl)) {",
+		New:  "if !MUTANT && byOthers || requeueAt(wl).Equal(backoffUntil(wl)) {",
+	},
+	{
+		Name: "record-forgotten-by-another-eviction", File: write, Policy: true,
+		Test: "pkg/workload TestObservedRetriesOfAnotherEviction",
+		Old:  "Observed: observedRetries(wl), EvictedAt:",
+		New:  "Observed: observedRetries(wl)[:map[bool]int{true: 0, false: len(observedRetries(wl))}[MUTANT]], EvictedAt:",
 	},
 	// Deactivation.
 	{
 		Name: "no-brake-for-old-transition-times", File: plan,
 		Test: "pkg/workload TestPlanRetry",
-		Old:  "case isKeptOut(wl):\n\t\treturn apimeta.",
-		New:  "case isKeptOut(wl) && !MUTANT:\n\t\treturn apimeta.",
+		Old:  "if IsEvictedByDeactivation(wl) && isKeptOut(wl) && hasAnswers(wl) {",
+		New:  "if !MUTANT && IsEvictedByDeactivation(wl) && isKeptOut(wl) && hasAnswers(wl) {",
 	},
 	// ProvisioningRequests.
 	{

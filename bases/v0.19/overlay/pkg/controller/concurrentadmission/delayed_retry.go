@@ -17,9 +17,12 @@ limitations under the License.
 package concurrentadmission
 
 import (
+	"context"
 	"slices"
 
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/features"
@@ -38,14 +41,43 @@ func mayPreempt(variant *kueue.Workload) bool {
 
 // staysInactive returns true, with the gate on, for a variant that a check had
 // deactivated, by a rejection or because it was retried as often as it may be. To be
-// activated with the others it would be tried, and deactivated, without end.
+// activated with the others it would be tried, and deactivated, without end. It goes
+// on if it is activated by hand, or its parent is deactivated, and activated again.
 func staysInactive(variant *kueue.Workload) bool {
-	return features.Enabled(features.ACRequeueAfter) && slices.ContainsFunc(variant.Status.Conditions, func(cond metav1.Condition) bool {
-		target, evicted := cond.Type == kueue.WorkloadDeactivationTarget, cond.Type == kueue.WorkloadEvicted
-		return cond.Status == metav1.ConditionTrue && slices.ContainsFunc([]string{
-			kueue.WorkloadEvictedByAdmissionCheck, kueue.WorkloadAdmissionCheckRetryLimitExceeded,
-		}, func(cause string) bool {
-			return target && cond.Reason == cause || evicted && cond.Reason == workloadpatching.ReasonWithCause(kueue.WorkloadDeactivated, cause)
-		})
+	if !features.Enabled(features.ACRequeueAfter) {
+		return false
+	}
+	target := apimeta.FindStatusCondition(variant.Status.Conditions, kueue.WorkloadDeactivationTarget)
+	evicted := apimeta.FindStatusCondition(variant.Status.Conditions, kueue.WorkloadEvicted)
+	requeued := apimeta.FindStatusCondition(variant.Status.Conditions, kueue.WorkloadRequeued)
+	return slices.ContainsFunc([]string{kueue.WorkloadEvictedByAdmissionCheck, kueue.WorkloadAdmissionCheckRetryLimitExceeded}, func(cause string) bool {
+		return has(target, cause) || has(evicted, workloadpatching.ReasonWithCause(kueue.WorkloadDeactivated, cause)) &&
+			!(requeued != nil && requeued.Status == metav1.ConditionTrue && requeued.LastTransitionTime.After(evicted.LastTransitionTime.Time))
 	})
+}
+
+func has(cond *metav1.Condition, reason string) bool {
+	return cond != nil && cond.Status == metav1.ConditionTrue && cond.Reason == reason
+}
+
+// forgetChecks makes the parent, which is deactivated, the cause of the deactivation of
+// its variants: whoever activates it has all of them tried again.
+func (r *variantReconciler) forgetChecks(ctx context.Context, variants []kueue.Workload) error {
+	for i := range variants {
+		if workload.IsActive(&variants[i]) || !staysInactive(&variants[i]) {
+			continue
+		}
+		err := workloadpatching.PatchAdmissionStatus(ctx, r.client, &variants[i], r.clock, func(variant *kueue.Workload) (bool, error) {
+			evicted := apimeta.FindStatusCondition(variant.Status.Conditions, kueue.WorkloadEvicted)
+			if evicted == nil || evicted.Status != metav1.ConditionTrue {
+				return false, nil // it is evicted first
+			}
+			evicted.Reason = kueue.WorkloadDeactivated
+			return true, nil
+		})
+		if err != nil {
+			return client.IgnoreNotFound(err)
+		}
+	}
+	return nil
 }

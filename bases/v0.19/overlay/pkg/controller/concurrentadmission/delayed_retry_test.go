@@ -170,32 +170,53 @@ func TestVariantDeactivatedByCheckStaysInactive(t *testing.T) {
 	evicted := func(reason string) metav1.Condition {
 		return metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: reason}
 	}
+	rejected := evicted("DeactivatedDueToAdmissionCheck")
 	cases := map[string]struct {
-		gateOff   bool
-		condition metav1.Condition
-		want      bool
+		gateOff           bool
+		condition         metav1.Condition
+		requeued          time.Duration // after the eviction
+		parentDeactivated bool
+		want              bool
 	}{
-		"at the limit of its retries":     {condition: evicted("DeactivatedDueToAdmissionCheckRetryLimitExceeded")},
-		"rejected":                        {condition: evicted("DeactivatedDueToAdmissionCheck")},
-		"rejected, and not evicted yet":   {condition: metav1.Condition{Type: kueue.WorkloadDeactivationTarget, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByAdmissionCheck}},
-		"for another variant":             {condition: evicted(kueue.WorkloadDeactivated), want: true},
-		"evicted by a check, and no more": {condition: evicted(kueue.WorkloadEvictedByAdmissionCheck), want: true},
-		"rejected, gate off":              {gateOff: true, condition: evicted("DeactivatedDueToAdmissionCheck"), want: true},
+		"at the limit of its retries":                   {condition: evicted("DeactivatedDueToAdmissionCheckRetryLimitExceeded")},
+		"rejected":                                      {condition: rejected},
+		"rejected, and requeued before":                 {condition: rejected, requeued: -time.Second},
+		"rejected, and activated by hand":               {condition: rejected, requeued: time.Second, want: true},
+		"rejected, and then its parent was deactivated": {condition: rejected, parentDeactivated: true, want: true},
+		"rejected, and not evicted yet":                 {condition: metav1.Condition{Type: kueue.WorkloadDeactivationTarget, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByAdmissionCheck}},
+		"for another variant":                           {condition: evicted(kueue.WorkloadDeactivated), want: true},
+		"evicted by a check, and no more":               {condition: evicted(kueue.WorkloadEvictedByAdmissionCheck), want: true},
+		"rejected, gate off":                            {gateOff: true, condition: rejected, want: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			features.SetFeatureGateDuringTest(t, features.ConcurrentAdmission, true)
 			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, !tc.gateOff)
 			ctx, _ := utiltesting.ContextWithLog(t)
+			now := time.Date(2026, time.February, 6, 10, 0, 0, 0, time.UTC)
+			tc.condition.LastTransitionTime = metav1.NewTime(now)
 			variant := utiltestingapi.MakeWorkload("variant", metav1.NamespaceDefault).Active(false).Condition(tc.condition).Obj()
-			cl := utiltesting.NewClientBuilder().WithObjects(variant).WithStatusSubresource(&kueue.Workload{}).Build()
+			if tc.requeued != 0 {
+				variant.Status.Conditions = append(variant.Status.Conditions, metav1.Condition{Type: kueue.WorkloadRequeued, Status: metav1.ConditionTrue,
+					LastTransitionTime: metav1.NewTime(now.Add(tc.requeued))})
+			}
+			cl := utiltesting.NewClientBuilder().WithObjects(variant).WithStatusSubresource(&kueue.Workload{}).
+				WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: utiltesting.TreatSSAAsStrategicMerge}).Build()
 			if err := cl.Get(ctx, client.ObjectKeyFromObject(variant), variant); err != nil {
 				t.Fatalf("Getting the variant: %v", err)
 			}
-			r := &variantReconciler{client: cl, recorder: &utiltesting.EventRecorder{}}
-			parent := utiltestingapi.MakeWorkload("parent", metav1.NamespaceDefault).Obj()
-			if err := r.activateVariants(ctx, parent, []kueue.Workload{*variant}, utiltestingapi.MakeClusterQueue("cq").Obj(), nil); err != nil {
-				t.Fatalf("Unexpected error: %v", err)
+			r := &variantReconciler{client: cl, clock: testingclock.NewFakeClock(now), recorder: &utiltesting.EventRecorder{}}
+			cq := utiltestingapi.MakeClusterQueue("cq").Obj()
+			parent := utiltestingapi.MakeWorkload("parent", metav1.NamespaceDefault).Active(!tc.parentDeactivated).Obj()
+			variants := []kueue.Workload{*variant}
+			for range 2 {
+				if err := r.deactivateVariants(ctx, parent, variants, cq, nil); err != nil {
+					t.Fatalf("Unexpected error: %v", err)
+				}
+				if err := r.activateVariants(ctx, parent, variants, cq, nil); err != nil {
+					t.Fatalf("Unexpected error: %v", err)
+				}
+				parent.Spec.Active = ptr.To(true)
 			}
 			if err := cl.Get(ctx, client.ObjectKeyFromObject(variant), variant); err != nil {
 				t.Fatalf("Getting the variant: %v", err)
