@@ -275,6 +275,15 @@ func (w *World) setStopPolicy(policy kueue.StopPolicy) {
 	patchSpec(w, &kueue.ClusterQueue{}, client.ObjectKey{Name: clusterQueue}, func(cq *kueue.ClusterQueue) { cq.Spec.StopPolicy = ptr.To(policy) })
 }
 
+func (w *World) setPolicy(base int32) {
+	if !w.config.Policy {
+		return
+	}
+	w.note("the policy of check %s begins with %d s", policyCheck, base)
+	w.judge.policyChanges(base)
+	patchSpec(w, &kueue.AdmissionCheck{}, client.ObjectKey{Name: string(policyCheck)}, func(ac *kueue.AdmissionCheck) { ac.Spec.Retry = retryPolicy(base) })
+}
+
 func (w *World) setChecks(names ...kueue.AdmissionCheckReference) {
 	w.note("the ClusterQueue asks for %v", names)
 	patchSpec(w, &kueue.ClusterQueue{}, client.ObjectKey{Name: clusterQueue}, func(cq *kueue.ClusterQueue) { cq.Spec.AdmissionChecksStrategy = w.strategy(names...) })

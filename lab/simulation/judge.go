@@ -97,12 +97,24 @@ type judge struct {
 	// ProvisioningRequest by workload.
 	versions map[string]map[int]*kueue.Workload
 	requests map[string]lastRequest
+	// policies are those that policyCheck had, the last one is in force.
+	policies []policy
 }
 
 // asked is a delay that a controller asked for, and from when.
 type asked struct {
 	delay time.Duration
 	at    time.Time
+	// bare: it asked for none. Until Kueue has written that of a policy, which may
+	// change before it looks, delay is the shortest that it can be.
+	bare bool
+	said time.Time
+}
+
+// policy is one of policyCheck's, from when it had it.
+type policy struct {
+	base int32
+	from time.Time
 }
 
 // lastRequest is what is known of the newest request of a workload.
@@ -126,7 +138,7 @@ func (v *Violation) Error() string {
 
 func newJudge(w *World) *judge {
 	return &judge{
-		world: w, unready: make(map[string]bool),
+		world: w, unready: make(map[string]bool), policies: []policy{{base: policyBases[0]}},
 		asked:          make(map[string]map[kueue.AdmissionCheckReference]asked),
 		excused:        make(map[string]bool),
 		deactivated:    make(map[string]time.Time),
@@ -328,7 +340,7 @@ func (j *judge) spoke(write memapi.Write, old, wl *kueue.Workload) {
 		j.spoken[wl.Name][check.Name] = j.lastRevision
 		delete(j.asked[wl.Name], check.Name)
 		if check.State == kueue.CheckStateRetry {
-			j.asked[wl.Name][check.Name] = asked{delay: j.delayOf(wl, check), at: check.LastTransitionTime.Time}
+			j.asked[wl.Name][check.Name] = j.asks(old, wl, check)
 			if !features.Enabled(features.ACRequeueAfter) {
 				j.excuse(wl)
 			}
@@ -435,25 +447,73 @@ func (j *judge) isRequired(wl *kueue.Workload, name kueue.AdmissionCheckReferenc
 	return true
 }
 
-// delayOf is what the check asks for, or what its policy has for it.
+// policyChanges: what comes from now on has another delay.
+func (j *judge) policyChanges(base int32) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.policies = append(j.policies, policy{base: base, from: time.Now()})
+}
+
+// asks is what the check, which has just spoken, asks for. The same Retry again has the
+// delay that it was given.
+func (j *judge) asks(old, wl *kueue.Workload, check kueue.AdmissionCheckState) asked {
+	result := asked{delay: j.delayOf(wl, check), at: check.LastTransitionTime.Time}
+	if check.RequeueAfterSeconds != nil || !j.world.config.Policy || check.Name != policyCheck {
+		return result
+	}
+	result.bare, result.said = true, time.Now()
+	if old.Status.RequeueState != nil {
+		for _, observed := range old.Status.RequeueState.ObservedRetries {
+			if observed.Name == check.Name && observed.DelaySeconds != nil && observed.LastTransitionTime.Equal(&check.LastTransitionTime) {
+				result.bare, result.delay = false, time.Duration(*observed.DelaySeconds)*time.Second
+			}
+		}
+	}
+	return result
+}
+
+// given: the delay that Kueue writes is that of a policy which the check had since it
+// spoke. From then on no change of the policy moves it.
+func (j *judge) given(wl *kueue.Workload) {
+	said, found := j.asked[wl.Name][policyCheck]
+	check := workloadCheck(wl, policyCheck)
+	if !found || !said.bare || check == nil || check.State != kueue.CheckStateRetry || check.RequeueAfterSeconds == nil {
+		return
+	}
+	delay := time.Duration(*check.RequeueAfterSeconds) * time.Second
+	for i := len(j.policies) - 1; i >= 0; i-- {
+		if delay == policyDelay(wl, j.policies[i].base, ptr.Deref(check.RetryCount, 0)) {
+			j.asked[wl.Name][policyCheck] = asked{delay: delay, at: said.at}
+			return
+		}
+		// A process that has read the one before has had time to see this one.
+		if j.policies[i].from.Before(said.said.Add(-2 * time.Second)) {
+			break
+		}
+	}
+	j.fail("rule 17, delay", "%s gets a delay of %s: %s", wl.Name, delay, describe(wl))
+}
+
+// delayOf is what the check asks for, or the shortest that its policy may have for it.
 func (j *judge) delayOf(wl *kueue.Workload, check kueue.AdmissionCheckState) time.Duration {
 	if check.RequeueAfterSeconds == nil && j.world.config.Policy && check.Name == policyCheck {
-		return policyDelay(wl, ptr.Deref(check.RetryCount, 0))
+		return policyDelay(wl, policyBases[0], ptr.Deref(check.RetryCount, 0))
 	}
 	return time.Duration(ptr.Deref(check.RequeueAfterSeconds, 0)) * time.Second
 }
 
 // isDelayOfPolicy returns true for a delay that Kueue gives a check itself.
 func (j *judge) isDelayOfPolicy(wl *kueue.Workload, check kueue.AdmissionCheckState) bool {
-	return j.world.config.Policy && check.Name == policyCheck &&
-		time.Duration(*check.RequeueAfterSeconds)*time.Second == policyDelay(wl, ptr.Deref(check.RetryCount, 0))
+	return j.world.config.Policy && check.Name == policyCheck && slices.ContainsFunc(policyBases, func(base int32) bool {
+		return time.Duration(*check.RequeueAfterSeconds)*time.Second == policyDelay(wl, base, ptr.Deref(check.RetryCount, 0))
+	})
 }
 
 // policyDelay computes the delay of retryPolicy, with other means than Kueue does.
-func policyDelay(wl *kueue.Workload, count int32) time.Duration {
+func policyDelay(wl *kueue.Workload, base, count int32) time.Duration {
 	sum := sha256.Sum256([]byte(string(wl.UID) + "/" + string(policyCheck) + "/" + strconv.Itoa(int(count))))
 	fraction := float64(binary.BigEndian.Uint64(sum[:8])>>11) / (1 << 53)
-	return time.Duration(math.Ceil(policyBase*math.Exp2(float64(count))*(1+fraction))) * time.Second
+	return time.Duration(math.Ceil(float64(base)*math.Exp2(float64(count))*(1+fraction))) * time.Second
 }
 
 // limit: a check that was retried as often as it may be has the workload
@@ -510,6 +570,7 @@ func (j *judge) statusWrite(process string, old, wl *kueue.Workload) {
 		return
 	}
 	now := time.Now()
+	j.given(wl)
 	if !workload.IsActive(wl) && wl.Status.RequeueState == nil {
 		delete(j.podsReadyUntil, wl.Name)
 	}

@@ -68,11 +68,12 @@ const (
 	OpProvision
 	OpLimits
 	OpBusy
+	OpPolicy
 	ops
 )
 
 func (s Step) String() string {
-	names := [...]string{"nothing", "advance", "settle", "sleep", "read", "retry", "answer", "job", "active", "stop", "checks", "crash", "lose", "break", "queue", "pods", "finish", "ready", "gate", "provision", "limits", "busy"}
+	names := [...]string{"nothing", "advance", "settle", "sleep", "read", "retry", "answer", "job", "active", "stop", "checks", "crash", "lose", "break", "queue", "pods", "finish", "ready", "gate", "provision", "limits", "busy", "policy"}
 	return fmt.Sprintf("%s(%d,%d,%d)", names[s.Op], s.A, s.B, s.C)
 }
 
@@ -288,6 +289,8 @@ func (w *World) step(s Step, rng *rand.Rand) error {
 	case OpBusy:
 		w.busy, w.busyManner = 1+s.A%16, manner(s.B)%manners
 		w.note("checks answer with a Retry at once, %d times", w.busy)
+	case OpPolicy:
+		w.setPolicy(policyBases[s.A%len(policyBases)])
 	case OpFinish:
 		w.finishJob(fmt.Sprintf("j%d", 1+s.A%max(w.jobs, 1)))
 	}

@@ -99,10 +99,10 @@ func generator(weights map[Op]int) *rapid.Generator[Schedule] {
 	})
 }
 
-// with returns the weights with one changed.
-func with(op Op, weight int) map[Op]int {
+// with returns the weights with some changed.
+func with(others map[Op]int) map[Op]int {
 	changed := maps.Clone(weights)
-	changed[op] = weight
+	maps.Copy(changed, others)
 	return changed
 }
 
@@ -419,7 +419,7 @@ func TestPolicy(t *testing.T) {
 		t.Run(way, func(t *testing.T) {
 			features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, way == "merge patch")
 			total := &tally{}
-			rapid.Check(t, check(t, rapid.Map(generator(with(OpBusy, 8)), withPolicy), total))
+			rapid.Check(t, check(t, policySchedules, total))
 			t.Log(total)
 			if total.schedules >= 40 && total.events["limits"] == 0 {
 				t.Error("No workload came to its limit")
@@ -428,10 +428,11 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-func withPolicy(s Schedule) Schedule {
+// policySchedules have a policy, which changes.
+var policySchedules = rapid.Map(generator(with(map[Op]int{OpBusy: 8, OpPolicy: 4})), func(s Schedule) Schedule {
 	s.Config.Policy = true
 	return s
-}
+})
 
 // TestGateSwitched switches the gate while workloads wait.
 func TestGateSwitched(t *testing.T) {
@@ -439,7 +440,7 @@ func TestGateSwitched(t *testing.T) {
 	total := &tally{}
 	rapid.Check(t, func(rt *rapid.T) {
 		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
-		check(t, generator(with(OpGate, 4)), total)(rt)
+		check(t, generator(with(map[Op]int{OpGate: 4})), total)(rt)
 	})
 	t.Log(total)
 }
@@ -460,7 +461,7 @@ func TestSurvey(t *testing.T) {
 		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
 		schedule := schedules.Example(seed)
 		if switched {
-			schedule = generator(with(OpGate, 4)).Example(seed)
+			schedule = generator(with(map[Op]int{OpGate: 4})).Example(seed)
 		}
 		result := Run(t, schedule)
 		if result.Err == nil {
@@ -516,7 +517,7 @@ func TestGateOff(t *testing.T) {
 	// Ours run until one way is ahead by so many runs, or until it is plain after the
 	// most of them that neither is.
 	const upstreamRuns, ahead, most = 8, 4, 25
-	schedules := generator(with(OpCrash, 4))
+	schedules := generator(with(map[Op]int{OpCrash: 4}))
 	data, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
 		n, err := strconv.Atoi(os.Getenv("BASELINE_SCHEDULES"))
@@ -667,11 +668,11 @@ func TestMutants(t *testing.T) {
 func scheduleFor(m mutants.Mutant, seed int) Schedule {
 	switch {
 	case m.Policy:
-		return withPolicy(generator(with(OpBusy, 8)).Example(seed))
+		return policySchedules.Example(seed)
 	case seed < len(corpus):
 		return corpus[seed].Schedule
 	case m.Switched:
-		return generator(with(OpGate, 4)).Example(seed)
+		return generator(with(map[Op]int{OpGate: 4})).Example(seed)
 	default:
 		return schedules.Example(seed)
 	}

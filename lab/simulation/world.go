@@ -103,17 +103,20 @@ const provisioningCheck kueue.AdmissionCheckReference = "p"
 
 const policyCheck kueue.AdmissionCheckReference = "b"
 
-const (
-	policyBase  = 3 // seconds
-	policyLimit = 1
-)
+const policyLimit = 1
+
+// policyBases are the delays, in seconds, between which OpPolicy changes. The policy
+// begins with the first, which is the shortest.
+var policyBases = []int32{3, 9}
 
 // retryPolicy is that of policyCheck. The judge knows what follows from it.
-var retryPolicy = &kueue.AdmissionCheckRetryPolicy{
-	Strategy:         kueue.AdmissionCheckRetryBackoff,
-	BaseDelaySeconds: policyBase,
-	Jitter:           ptr.To(resource.MustParse("1")),
-	LimitCount:       ptr.To[int32](policyLimit),
+func retryPolicy(base int32) *kueue.AdmissionCheckRetryPolicy {
+	return &kueue.AdmissionCheckRetryPolicy{
+		Strategy:         kueue.AdmissionCheckRetryBackoff,
+		BaseDelaySeconds: base,
+		Jitter:           ptr.To(resource.MustParse("1")),
+		LimitCount:       ptr.To[int32](policyLimit),
+	}
 }
 
 // World is the API, the managers that run on it, and what is outside of them.
@@ -207,7 +210,7 @@ func (w *World) populate() error {
 	for _, name := range checkNames {
 		ac := &kueue.AdmissionCheck{ObjectMeta: metav1.ObjectMeta{Name: string(name)}, Spec: kueue.AdmissionCheckSpec{ControllerName: "example.com/check"}}
 		if w.config.Policy && name == policyCheck {
-			ac.Spec.Retry = retryPolicy.DeepCopy()
+			ac.Spec.Retry = retryPolicy(policyBases[0])
 		}
 		objects = append(objects, ac)
 	}

@@ -68,7 +68,7 @@ var All = append([]Mutant{
 	},
 	{
 		Name: "jitter-that-shortens", File: policy, Policy: true,
-		Rules: []string{"rule 3", "rule 7, never early"},
+		Rules: []string{"rule 17, delay"},
 		Old:   "return wholeSeconds(delay.Mul(",
 		New:   "if MUTANT {\njitter.Neg(jitter)\n}\nreturn wholeSeconds(delay.Mul(",
 	},
@@ -516,7 +516,7 @@ var All = append([]Mutant{
 	},
 	{
 		Name: "one-jitter-for-all", File: policy, Policy: true,
-		Rules: []string{"rule 3"},
+		Rules: []string{"rule 17, delay"},
 		Old:   `fmt.Appendf(nil, "%s/%s/%d", p.uid, p.check, count))`,
 		New:   "fmt.Appendf(nil, \"%s/%s/%d\", p.uid, p.check, count))\nif MUTANT {\nsum = sha256.Sum256([]byte(p.check))\n}",
 	},
@@ -531,6 +531,13 @@ var All = append([]Mutant{
 		Test: "pkg/workload TestPolicyIsRecordedOnce",
 		Old:  "admissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, check.Name).RequeueAfterSeconds =",
 		New:  "if MUTANT {\nbreak\n}\nadmissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, check.Name).RequeueAfterSeconds =",
+	},
+	{
+		// A change of the policy moves those that wait.
+		Name: "delay-of-the-policy-as-it-is-now", File: plan, Policy: true,
+		Rules: []string{"rule 4", "rule 7, never early"},
+		Old:   "check.RequeueAfterSeconds = observed.DelaySeconds",
+		New:   "if MUTANT && hasPolicy {\nobserved.DelaySeconds = ptr.To(policy.DelaySeconds(ptr.Deref(check.RetryCount, 0)))\n}\ncheck.RequeueAfterSeconds = observed.DelaySeconds",
 	},
 	{
 		Name: "retry-not-recorded", File: write, Policy: true,
