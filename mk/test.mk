@@ -91,6 +91,7 @@ INTEGRATION_TARGET ?= $(addprefix ./test/integration/singlecluster/,$(INTEGRATIO
 INTEGRATION_PROCS ?= 3
 GINKGO_ARGS ?=
 # An empty pattern would match, and so leave out, every spec.
+GINKGO_FLAGS = $(if $(filter-out '',$(GINKGO_SKIP)), --skip $(GINKGO_SKIP))
 GATE_ON_GINKGO_FLAGS = $(if $(filter-out '',$(GATE_ON_GINKGO_SKIP)), --skip $(GATE_ON_GINKGO_SKIP))
 
 .PHONY: dep-crds
@@ -103,7 +104,7 @@ test-integration: fresh-tree envtest dep-crds ## Run envtest suites in the tree 
 	$(call say,integration suites$(comma) gate $(INTEGRATION_GATE) by default: $(INTEGRATION_TARGET) (compiling takes minutes when nothing is cached))
 	@$(if $(filter on,$(INTEGRATION_GATE)),tools/gate-on.sh $(TREE) $(GATE_ON_DIR))
 	@cd $(TREE_DIR) && GOFLAGS="$(GOFLAGS)$(if $(filter on,$(INTEGRATION_GATE)), -overlay=$(GATE_ON_DIR)/overlay.json)" KUBEBUILDER_ASSETS=$(BIN) PROJECT_DIR=$(TREE_DIR)/ ENVTEST_K8S_VERSION=$(basename $(KUBE_VERSION)) \
-		go run github.com/onsi/ginkgo/v2/ginkgo run --trimpath --output-interceptor-mode=none --keep-going --procs=$(INTEGRATION_PROCS)$(if $(filter on,$(INTEGRATION_GATE)),$(GATE_ON_GINKGO_FLAGS)) $(GINKGO_ARGS) $(INTEGRATION_TARGET)
+		go run github.com/onsi/ginkgo/v2/ginkgo run --trimpath --output-interceptor-mode=none --keep-going --procs=$(INTEGRATION_PROCS)$(if $(filter on,$(INTEGRATION_GATE)),$(GATE_ON_GINKGO_FLAGS),$(GINKGO_FLAGS)) $(GINKGO_ARGS) $(INTEGRATION_TARGET)
 
 # A regular expression of suites, as "make test-upstream UPSTREAM_FLAGS=--list" has them.
 UPSTREAM_SUITES ?= .

@@ -57,6 +57,7 @@ type baseFile struct {
 	PullRequestNote string `yaml:"pullRequestNote"`
 
 	SkipWithGateOn    struct{ Tests, Specs []skip } `yaml:"skipWithGateOn"`
+	SpecsWithRaces    []skip                        `yaml:"specsWithRaces"`
 	WithoutSuites     []withoutSuite                `yaml:"withoutSuites"`
 	IntegrationSuites []string                      `yaml:"integrationSuites"`
 	DependencyCRDs    []dependencyCRDs              `yaml:"dependencyCRDs"`
@@ -193,16 +194,18 @@ func (b *baseFile) check() error {
 	if strings.ContainsAny(b.Suffix, "/ \t\n") {
 		complain("suffix %q is no part of a file's name", b.Suffix)
 	}
-	for field, skips := range map[string][]skip{"tests": b.SkipWithGateOn.Tests, "specs": b.SkipWithGateOn.Specs} {
+	for field, skips := range map[string][]skip{
+		"skipWithGateOn.tests": b.SkipWithGateOn.Tests, "skipWithGateOn.specs": b.SkipWithGateOn.Specs, "specsWithRaces": b.SpecsWithRaces,
+	} {
 		for _, s := range skips {
 			if s.Reason == "" {
-				complain("skipWithGateOn.%s: no reason why %q is left out", field, s.Skip)
+				complain("%s: no reason why %q is left out", field, s.Skip)
 			}
 			if _, err := regexp.Compile(s.Skip); err != nil || s.Skip == "" {
-				complain("skipWithGateOn.%s: %q is no pattern of tests (%v)", field, s.Skip, err)
+				complain("%s: %q is no pattern of tests (%v)", field, s.Skip, err)
 			}
 			if strings.ContainsAny(s.Skip, "\n\r") {
-				complain("skipWithGateOn.%s: %q has more than one line", field, s.Skip)
+				complain("%s: %q has more than one line", field, s.Skip)
 			}
 		}
 	}

@@ -147,6 +147,8 @@ skipWithGateOn:
   specs:
   - {skip: 'one, then (two|three)', reason: r}
   - {skip: 'four\.', reason: r}
+specsWithRaces:
+- {skip: 'five', reason: r}
 `)
 	f.must("base", "--format=make")
 	dir := t.TempDir()
@@ -156,7 +158,7 @@ include base.mk
 FLAGS := -skip $(GATE_ON_SKIP)
 .PHONY: show
 show:
-	@printf '%s\n' $(KUBE_VERSION) $(BASE_VERSION) $(RELEASE) $(BASE_PIN) $(TREE) $(BASE_SUFFIX) $(BASE_BIN) $(BASE_PR) $(BASE_DIST) $(INTEGRATION_SUITES) $(FLAGS) $(if x, --skip $(GATE_ON_GINKGO_SKIP))
+	@printf '%s\n' $(KUBE_VERSION) $(BASE_VERSION) $(RELEASE) $(BASE_PIN) $(TREE) $(BASE_SUFFIX) $(BASE_BIN) $(BASE_PR) $(BASE_DIST) $(INTEGRATION_SUITES) $(FLAGS) $(if x, --skip $(GATE_ON_GINKGO_SKIP)) $(GINKGO_SKIP)
 `)
 	cmd := exec.Command("make", "--no-print-directory", "show")
 	cmd.Dir = dir
@@ -178,7 +180,8 @@ jobs/job
 -skip
 TestA/^a_(b|c)$|TestB/it's "$HOME" \$\(x\) \#1 #2, \\#3 %.` + "`x`" + `\\
 --skip
-one, then (two|three)|four\.
+one, then (two|three)|four\.|five
+five
 `
 	if string(out) != want {
 		t.Errorf("make and the shell give\n%s\nwant\n%s", out, want)

@@ -19,6 +19,7 @@ package main
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -44,7 +45,8 @@ func (p project) printBase(format string) error {
 		{"BASE_DIST", ":=", "build/dist" + b.Suffix},
 		{"INTEGRATION_SUITES", ":=", strings.Join(b.IntegrationSuites, " ")},
 		{"GATE_ON_SKIP", ":=", shellWord(joinSkips(b.SkipWithGateOn.Tests))},
-		{"GATE_ON_GINKGO_SKIP", ":=", shellWord(joinSkips(b.SkipWithGateOn.Specs))},
+		{"GATE_ON_GINKGO_SKIP", ":=", shellWord(joinSkips(slices.Concat(b.SkipWithGateOn.Specs, b.SpecsWithRaces)))},
+		{"GINKGO_SKIP", ":=", shellWord(joinSkips(b.SpecsWithRaces))},
 	} {
 		if strings.HasPrefix(v.value, "'") {
 			fmt.Fprintln(p.out, "# One word of the shell: use it without quotes.")
