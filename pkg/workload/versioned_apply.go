@@ -71,6 +71,17 @@ func applyToVersion(ctx context.Context, c client.Client, seen *kueue.Workload, 
 	return err
 }
 
+// mergeBase returns what a merge patch of wl is computed from. The patch has all
+// conditions, and so it has all of the admission, too, if there is one. The scheduler
+// may have assumed both, and nothing is stored yet.
+func mergeBase(wl *kueue.Workload) *kueue.Workload {
+	base := wl.DeepCopy()
+	if base.Status.Admission != nil {
+		base.Status.Admission = &kueue.Admission{}
+	}
+	return base
+}
+
 // hasDelayOfPolicy returns true if the check is in Retry with the delay that Kueue has
 // recorded for it.
 func hasDelayOfPolicy(wl *kueue.Workload, check kueue.AdmissionCheckState) bool {

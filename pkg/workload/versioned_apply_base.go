@@ -23,19 +23,28 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/features"
+	clientutil "sigs.k8s.io/kueue/pkg/util/client"
 )
 
-// applyUpdate applies the status that update sets, as PatchAdmissionStatus does, to
-// the version that it was decided on. If update changes w itself, w gets the
+// patchVersion is PatchAdmissionStatus with the gate on: it writes what update sets
+// to the version that it was decided on. If update changes w itself, w gets the
 // resource version that results, so that another write can follow.
-func applyUpdate(ctx context.Context, c client.Client, w *kueue.Workload, clk clock.Clock, update func() (*kueue.Workload, bool, error), strict bool) error {
-	seen := w.DeepCopy()
+func patchVersion(ctx context.Context, c client.Client, w *kueue.Workload, clk clock.Clock, update func() (*kueue.Workload, bool, error), opts *PatchAdmissionStatusOptions) error {
+	seen, stored := w.DeepCopy(), mergeBase(w)
 	updated, changed, err := update()
 	if err != nil || !changed {
 		return err
 	}
+	if features.Enabled(features.WorkloadRequestUseMergePatch) {
+		err := clientutil.PatchStatus(ctx, c, stored, func() (client.Object, bool, error) { return updated, true, nil })
+		if err == nil {
+			stored.DeepCopyInto(w)
+		}
+		return err
+	}
 	seen.ResourceVersion = updated.ResourceVersion
-	return applyToVersion(ctx, c, seen, clk, strict, func(version string) error {
+	return applyToVersion(ctx, c, seen, clk, opts.StrictApply, func(version string) error {
 		patch := PrepareWorkloadPatch(updated, true, clk)
 		patch.ResourceVersion = version
 		err := ApplyAdmissionStatusPatch(ctx, c, patch)

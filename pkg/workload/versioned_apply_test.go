@@ -24,6 +24,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -403,6 +405,58 @@ func TestApplyOfDelays(t *testing.T) {
 			}
 			if got := strings.Contains(patched, "requeueAfterSeconds"); got != tc.want {
 				t.Errorf("Unexpected delay %t in the apply, want %t: %s", got, tc.want, patched)
+			}
+		})
+	}
+}
+
+// The scheduler may evict a workload for which it has just assumed quota, before the
+// reservation is written. The conditions and the admission have to agree.
+func TestMergePatchOfAssumed(t *testing.T) {
+	pending := utiltestingapi.MakeWorkload("wl", "ns").Obj()
+	withQuota := reserved().Admission(utiltestingapi.MakeAdmission("cq").Obj()).Obj()
+	cases := map[string]struct {
+		stored  *kueue.Workload
+		seen    *kueue.Workload
+		release bool
+		want    *kueue.Admission
+	}{
+		"assumed":               {stored: pending, seen: withQuota, want: withQuota.Status.Admission},
+		"assumed, and released": {stored: pending, seen: withQuota, release: true},
+		"reserved":              {stored: withQuota, seen: withQuota, want: withQuota.Status.Admission},
+		"released":              {stored: withQuota, seen: withQuota, release: true},
+		"pending":               {stored: pending, seen: pending},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+			features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, true)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			stored := tc.stored.DeepCopy()
+			cl := utiltesting.NewClientBuilder().WithObjects(stored).WithStatusSubresource(stored).Build()
+			if err := cl.Get(ctx, client.ObjectKeyFromObject(stored), stored); err != nil {
+				t.Fatalf("Unexpected error: %v", err)
+			}
+			wl := tc.seen.DeepCopy()
+			wl.ResourceVersion = stored.ResourceVersion
+			if err := applyForTest(ctx, cl, wl, true, func(wl *kueue.Workload) bool {
+				apimeta.SetStatusCondition(&wl.Status.Conditions, conditionAt(kueue.WorkloadEvicted, metav1.ConditionTrue, kueue.WorkloadEvictedByPreemption, "", 0))
+				if tc.release {
+					apimeta.RemoveStatusCondition(&wl.Status.Conditions, kueue.WorkloadQuotaReserved)
+					wl.Status.Admission = nil
+				}
+				return true
+			}); err != nil {
+				t.Fatalf("Unexpected error: %v", err)
+			}
+			if err := cl.Get(ctx, client.ObjectKeyFromObject(stored), stored); err != nil {
+				t.Fatalf("Unexpected error: %v", err)
+			}
+			if diff := cmp.Diff(tc.want, stored.Status.Admission, cmpopts.EquateEmpty()); diff != "" || HasQuotaReservation(stored) != (tc.want != nil) {
+				t.Errorf("Unexpected admission, quota is reserved: %v (-want,+got):\n%s", HasQuotaReservation(stored), diff)
+			}
+			if wl.ResourceVersion != stored.ResourceVersion {
+				t.Errorf("Unexpected resource version %s, want %s", wl.ResourceVersion, stored.ResourceVersion)
 			}
 		})
 	}

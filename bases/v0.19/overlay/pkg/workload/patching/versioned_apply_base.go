@@ -37,14 +37,21 @@ var errDecidedOnOlder = errors.New("the write was decided on an older version")
 func patchVersion(ctx context.Context, c client.Client, wl *kueue.Workload, clk clock.Clock, update UpdateFunc, opts *patchStatusOptions) error {
 	seen := wl.DeepCopy()
 	if !opts.ForceApply && features.Enabled(features.WorkloadRequestUseMergePatch) {
-		err := patchStatus(ctx, c, wl, constants.AdmissionName, func(latest *kueue.Workload) (bool, error) {
-			if latest.ResourceVersion != seen.ResourceVersion && !canApplyTo(seen, latest, clk) {
+		stored := mergeBase(wl)
+		err := patchStatus(ctx, c, stored, constants.AdmissionName, func(latest *kueue.Workload) (bool, error) {
+			switch {
+			case latest.ResourceVersion == seen.ResourceVersion:
+				latest.Status.Admission = seen.Status.Admission.DeepCopy()
+			case !canApplyTo(seen, latest, clk):
 				return false, errDecidedOnOlder
 			}
 			return update(latest)
 		}, opts)
 		if errors.Is(err, errDecidedOnOlder) {
 			return apierrors.NewConflict(kueue.Resource("workloads"), wl.Name, err)
+		}
+		if err == nil {
+			stored.DeepCopyInto(wl)
 		}
 		return err
 	}
