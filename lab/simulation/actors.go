@@ -24,6 +24,7 @@ import (
 	"strings"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -35,6 +36,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/controller/constants"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/workload"
 )
@@ -183,7 +185,7 @@ func (w *World) answers() []func() error {
 	var answers []func() error
 	for _, wl := range w.workloads() {
 		for _, name := range checkNames {
-			c, state := w.checks[name], workloadCheck(wl, name)
+			c, state := w.checks[name][0], workloadCheck(wl, name)
 			if state == nil || state.State != kueue.CheckStatePending {
 				continue
 			}
@@ -289,6 +291,18 @@ func (w *World) setChecks(names ...kueue.AdmissionCheckReference) {
 	patchSpec(w, &kueue.ClusterQueue{}, client.ObjectKey{Name: clusterQueue}, func(cq *kueue.ClusterQueue) { cq.Spec.AdmissionChecksStrategy = w.strategy(names...) })
 }
 
+// moveJob moves the job of a workload to the other queue.
+func (w *World) moveJob(wl *kueue.Workload) {
+	queue := otherQueue
+	if wl.Spec.QueueName == otherQueue {
+		queue = localQueue
+	}
+	for _, owner := range wl.OwnerReferences {
+		w.note("job %s is moved to the queue %s", owner.Name, queue)
+		patchSpec(w, &batchv1.Job{}, client.ObjectKey{Namespace: namespace, Name: owner.Name}, func(job *batchv1.Job) { job.Labels[constants.QueueLabel] = queue })
+	}
+}
+
 func (w *World) recreateLocalQueue() {
 	ctx := context.Background()
 	lq := &kueue.LocalQueue{}
@@ -385,7 +399,7 @@ func (w *World) conclude(rng *randSource) error {
 					continue
 				}
 				if check.State == kueue.CheckStatePending {
-					c := w.checks[check.Name]
+					c := w.checks[check.Name][0]
 					c.read(wl.Name)
 					c.say(wl.Name, verdict{state: kueue.CheckStateReady}, applies)
 				}
@@ -423,8 +437,8 @@ func (w *World) endWait(wl *kueue.Workload) {
 	}
 	for _, name := range checkNames {
 		if state := workloadCheck(wl, name); state != nil && state.State == kueue.CheckStateRetry {
-			w.checks[name].read(wl.Name)
-			w.checks[name].say(wl.Name, verdict{state: kueue.CheckStatePending}, applies)
+			w.checks[name][0].read(wl.Name)
+			w.checks[name][0].say(wl.Name, verdict{state: kueue.CheckStatePending}, applies)
 		}
 	}
 }

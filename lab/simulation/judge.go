@@ -82,13 +82,16 @@ type judge struct {
 	counts map[string]map[kueue.AdmissionCheckReference]int32
 	// podsReadyUntil is the time that an eviction by PodsReadyTimeout has set.
 	podsReadyUntil map[string]time.Time
-	// required are the checks that the ClusterQueue asks for since cqChanged.
-	required  []kueue.AdmissionCheckReference
-	cqChanged time.Time
+	// required are the checks that each queue asks for since cqChanged.
+	required  map[string][]kueue.AdmissionCheckReference
+	cqChanged map[string]time.Time
+	// moved is when a workload came to its queue.
+	moved map[string]time.Time
 	// lastRevision is that of the newest change of a workload.
 	lastRevision int
-	// seenEvents tells how much a schedule went through.
+	// seenEvents tells how much a schedule went through, coverage what it came to.
 	seenEvents map[string]int
+	coverage   *coverage
 	// decided is the time at which the write that comes next was sent, and
 	// decidedOn what its process had seen then.
 	decided   time.Time
@@ -149,8 +152,12 @@ func newJudge(w *World) *judge {
 		counts:         make(map[string]map[kueue.AdmissionCheckReference]int32),
 		podsReadyUntil: make(map[string]time.Time),
 		seenEvents:     make(map[string]int),
+		coverage:       newCoverage(),
 		versions:       make(map[string]map[int]*kueue.Workload),
 		requests:       make(map[string]lastRequest),
+		required:       make(map[string][]kueue.AdmissionCheckReference),
+		cqChanged:      make(map[string]time.Time),
+		moved:          make(map[string]time.Time),
 	}
 }
 
@@ -238,11 +245,11 @@ func (j *judge) onWrite(write memapi.Write) {
 		if write.New.GetKind() == "ClusterQueue" && (write.Old == nil || write.Old.GetGeneration() != write.New.GetGeneration()) {
 			cq := &kueue.ClusterQueue{}
 			_ = runtime.DefaultUnstructuredConverter.FromUnstructured(write.New.Object, cq)
-			j.required = nil
+			j.required[cq.Name] = nil
 			for _, rule := range cq.Spec.AdmissionChecksStrategy.AdmissionChecks {
-				j.required = append(j.required, rule.Name)
+				j.required[cq.Name] = append(j.required[cq.Name], rule.Name)
 			}
-			j.cqChanged = time.Now()
+			j.cqChanged[cq.Name] = time.Now()
 		}
 		if write.New.GetKind() == "ProvisioningRequest" {
 			j.request(write)
@@ -268,6 +275,15 @@ func (j *judge) onWrite(write memapi.Write) {
 			known[wl.Name] = j.lastRevision
 		}
 		return
+	}
+	j.coverage.visit(write, old, wl)
+	if workload.HasQuotaReservation(wl) != (wl.Status.Admission != nil) {
+		// Upstream's controllers do not survive that.
+		j.fail("quota and admission", "%s: of these is one there only: %s", write.Caller, describe(wl))
+	}
+	if old.Spec.QueueName != wl.Spec.QueueName {
+		j.seenEvents["moved"]++
+		j.moved[wl.Name] = time.Now()
 	}
 	// An activation that was taken back before Kueue acted on it has left no trace.
 	if workload.IsActive(old) && !workload.IsActive(wl) && !(workload.IsEvictedByDeactivation(old) && !conditionTrue(old, kueue.WorkloadRequeued)) {
@@ -400,9 +416,11 @@ func (j *judge) switched(on bool) {
 	}
 }
 
-// answered: no value that the API has stored makes a write of Kueue's invalid.
+// answered: no value that the API has stored makes a write of Kueue's invalid. A
+// workload whose job is moved when it has just been given quota stays in its queue.
 func (j *judge) answered(call *memapi.Call, err error) {
-	if apierrors.IsInvalid(err) && features.Enabled(features.ACRequeueAfter) {
+	isMove := j.world.config.Cohort && call.Verb == "PUT" && call.Subresource == ""
+	if apierrors.IsInvalid(err) && !isMove && features.Enabled(features.ACRequeueAfter) {
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		j.fail("rule 1, no write is refused", "%s %s: %v", call.Caller, call, err)
@@ -433,10 +451,23 @@ func sameCheck(a, b kueue.AdmissionCheckState) bool {
 		ptr.Equal(a.RequeueAfterSeconds, b.RequeueAfterSeconds)
 }
 
-// isRequired: the ClusterQueue has asked for the check for long enough that
-// every process knows.
+// queueOf returns the name of the workload's ClusterQueue.
+func queueOf(wl *kueue.Workload) string {
+	if wl.Spec.QueueName == otherQueue {
+		return otherQueue
+	}
+	return clusterQueue
+}
+
+// queueIsKnown: what the workload's queue asks for is so for long enough that every process
+// knows.
+func (j *judge) queueIsKnown(wl *kueue.Workload) bool {
+	return later(j.cqChanged[queueOf(wl)], j.moved[wl.Name]).Before(time.Now().Add(-2 * time.Second))
+}
+
+// isRequired: the workload's queue asks for the check, as every process knows.
 func (j *judge) isRequired(wl *kueue.Workload, name kueue.AdmissionCheckReference) bool {
-	if !slices.Contains(j.required, name) || !j.cqChanged.Before(time.Now().Add(-2*time.Second)) {
+	if !slices.Contains(j.required[queueOf(wl)], name) || !j.queueIsKnown(wl) {
 		return false
 	}
 	if j.world.config.OnFlavors && name == "b" && wl.Status.Admission != nil {
@@ -909,7 +940,7 @@ func (j *judge) quiet() error {
 		if at := requeueAt(wl); !stopped && !at.IsZero() && now.Sub(at) > 2*time.Second && !workload.HasQuotaReservation(wl) {
 			j.fail("rule 7, never stuck", "requeueAt is over: %s", describe(wl))
 		}
-		if known := j.cqChanged.Before(now.Add(-2 * time.Second)); retry == 0 && rejected == 0 && known && !stopped && !j.world.config.PodsReady && !j.world.config.SwitchGate && !requeueAt(wl).IsZero() {
+		if retry == 0 && rejected == 0 && j.queueIsKnown(wl) && !stopped && !j.world.config.PodsReady && !j.world.config.SwitchGate && !requeueAt(wl).IsZero() {
 			j.fail("rule 4", "nobody asks for the wait of %s", describe(wl))
 		}
 	}
@@ -958,7 +989,7 @@ func (j *judge) progress(stopped bool) {
 			held++
 		}
 	}
-	if stopped || held >= cpus {
+	if stopped || held >= cpus || j.isBlocked(all) {
 		return
 	}
 	// All ask for the same: the head of a StrictFIFO fits, too.
@@ -970,10 +1001,22 @@ func (j *judge) progress(stopped bool) {
 	}
 }
 
+// isBlocked: quota is reserved for nobody before the pods of those that hold some are ready.
+func (j *judge) isBlocked(all []*kueue.Workload) bool {
+	return j.world.config.Blocking && slices.ContainsFunc(all, func(wl *kueue.Workload) bool {
+		return workload.HasQuotaReservation(wl) && !workload.IsFinished(wl) && !conditionTrue(wl, kueue.WorkloadPodsReady)
+	})
+}
+
 // numbers: all counts have every pending workload. Those that wait for
 // WaitForPodsReady alone, which upstream leaves out for a while, may be missing.
 func (j *judge) numbers() {
-	pending, optional, retrying, waiting := make(map[string]bool), 0, 0, 0
+	retrying, waiting, least, most := 0, 0, 0, 0
+	// pending are the names of each queue, and whether they may be missing.
+	pending := map[string]map[string]bool{clusterQueue: {}}
+	if j.world.config.Cohort {
+		pending[otherQueue] = make(map[string]bool)
+	}
 	for _, wl := range j.world.workloads() {
 		if !wl.DeletionTimestamp.IsZero() {
 			return
@@ -982,9 +1025,10 @@ func (j *judge) numbers() {
 			continue
 		}
 		_, timeout := workload.IsEvictedByPodsReadyTimeout(wl)
-		pending[wl.Name] = timeout && !requeueAt(wl).IsZero() && !workload.HasRetryChecks(wl)
-		if pending[wl.Name] {
-			optional++
+		isOptional := timeout && !requeueAt(wl).IsZero() && !workload.HasRetryChecks(wl)
+		pending[queueOf(wl)][wl.Name] = isOptional
+		if most++; !isOptional {
+			least++
 		}
 		if time.Now().Before(requeueAt(wl)) {
 			waiting++
@@ -993,23 +1037,60 @@ func (j *judge) numbers() {
 			}
 		}
 	}
-	lq, cq := &kueue.LocalQueue{}, &kueue.ClusterQueue{}
-	for key, obj := range map[client.ObjectKey]client.Object{{Namespace: namespace, Name: localQueue}: lq, {Name: clusterQueue}: cq} {
-		if err := j.world.admin.Get(context.Background(), key, obj); err != nil {
+	for queue, names := range pending {
+		if !j.queueNumbers(queue, names) {
 			return
 		}
 	}
-	count := func(what string, n, least, most int) {
-		if n < least || n > most {
-			j.fail("counts", "%s: %d, not from %d to %d: %s", what, n, least, most, slices.Sorted(maps.Keys(pending)))
+	if n, found := gauge("kueue_admission_check_retry_waiting_workloads"); found {
+		j.count("waiting gauge", n, retrying, waiting, pending)
+	}
+	if n, found := gauge("kueue_pending_workloads"); found && len(j.world.procs) == 1 {
+		if j.world.config.Blocking {
+			most += len(pending)
+		}
+		j.count("pending gauge", n, least, most, pending)
+	}
+}
+
+func (j *judge) count(what string, n, least, most int, pending any) {
+	if n < least || n > most {
+		j.fail("counts", "%s: %d, not from %d to %d: %v", what, n, least, most, pending)
+	}
+}
+
+// queueNumbers judges those of a ClusterQueue and its LocalQueue, if there are such.
+func (j *judge) queueNumbers(queue string, pending map[string]bool) bool {
+	lq, cq := &kueue.LocalQueue{}, &kueue.ClusterQueue{}
+	localName := localQueue
+	if queue == otherQueue {
+		localName = otherQueue
+	}
+	for key, obj := range map[client.ObjectKey]client.Object{{Namespace: namespace, Name: localName}: lq, {Name: queue}: cq} {
+		if err := j.world.admin.Get(context.Background(), key, obj); err != nil {
+			return false
 		}
 	}
-	all := len(pending)
+	all, optional := len(pending), 0
+	for _, isOptional := range pending {
+		if isOptional {
+			optional++
+		}
+	}
+	tried := 0
+	if j.world.config.Blocking {
+		// The scheduler may be held up while it tries one, which is in no LocalQueue then.
+		// Upstream keeps it in the ClusterQueue when the LocalQueue is deleted, and has it
+		// there twice when the LocalQueue is created again.
+		tried = 1
+	}
 	for _, p := range j.world.procs {
-		queued := make(map[string]bool)
-		for _, info := range p.queues.PendingWorkloadsInfo(clusterQueue) {
+		queued, others := make(map[string]bool), 0
+		for _, info := range p.queues.PendingWorkloadsInfo(kueue.ClusterQueueReference(queue)) {
 			if _, found := pending[info.Obj.Name]; !found || queued[info.Obj.Name] {
-				j.fail("counts", "%s has %s twice or without need in its queue", p.name, describe(info.Obj))
+				if others++; others > tried {
+					j.fail("counts", "%s has %s twice or without need in its queue", p.name, describe(info.Obj))
+				}
 			}
 			queued[info.Obj.Name] = true
 		}
@@ -1019,18 +1100,13 @@ func (j *judge) numbers() {
 			}
 		}
 		n, _ := p.queues.Pending(cq)
-		count("pending in the ClusterQueue of "+p.name, n, all-optional, all)
+		j.count("pending in the ClusterQueue "+queue+" of "+p.name, n, all-optional, all+others, pending)
 		m, _ := p.queues.PendingWorkloads(lq)
-		count("pending in the LocalQueue of "+p.name, int(m), all-optional, all)
+		j.count("pending in the LocalQueue "+localName+" of "+p.name, int(m), all-optional-tried, all, pending)
 	}
-	count("status of the ClusterQueue", int(cq.Status.PendingWorkloads), all-optional, all)
-	count("status of the LocalQueue", int(lq.Status.PendingWorkloads), all-optional, all)
-	if n, found := gauge("kueue_admission_check_retry_waiting_workloads"); found {
-		count("waiting gauge", n, retrying, waiting)
-	}
-	if n, found := gauge("kueue_pending_workloads"); found && len(j.world.procs) == 1 {
-		count("pending gauge", n, all-optional, all)
-	}
+	j.count("status of the ClusterQueue "+queue, int(cq.Status.PendingWorkloads), all-optional, all+tried, pending)
+	j.count("status of the LocalQueue "+localName, int(lq.Status.PendingWorkloads), all-optional-tried, all, pending)
+	return true
 }
 
 func init() {

@@ -27,6 +27,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	configapi "sigs.k8s.io/kueue/apis/config/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
 	schdcache "sigs.k8s.io/kueue/pkg/cache/scheduler"
 	"sigs.k8s.io/kueue/pkg/constants"
@@ -53,7 +54,7 @@ const requestsGate featuregate.Feature = ""
 // setUp does what cmd/kueue does.
 func (w *World) setUp(ctx context.Context, p *process) error {
 	mgr, cfg := p.mgr, w.configuration()
-	p.cache = schdcache.New(mgr.GetClient(), schdcache.WithPodsReadyTracking(cfg.WaitForPodsReady != nil && *cfg.WaitForPodsReady.BlockAdmission))
+	p.cache = schdcache.New(mgr.GetClient(), schdcache.WithPodsReadyTracking(cfg.WaitForPodsReady != nil && *cfg.WaitForPodsReady.BlockAdmission), schdcache.WithFairSharing(cfg.FairSharing != nil))
 	p.queues = qcache.NewManager(mgr.GetClient(), p.cache)
 	if err := indexer.Setup(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
@@ -89,7 +90,7 @@ func (w *World) setUp(ctx context.Context, p *process) error {
 	if err := jobs.SetupWithManager(mgr); err != nil {
 		return err
 	}
-	return mgr.Add(scheduler.New(p.queues, p.cache, mgr.GetClient(), mgr.GetEventRecorderFor(constants.AdmissionName)))
+	return mgr.Add(scheduler.New(p.queues, p.cache, mgr.GetClient(), mgr.GetEventRecorderFor(constants.AdmissionName), scheduler.WithFairSharing(cfg.FairSharing)))
 }
 
 func (manager) GetEventRecorderFor(string) record.EventRecorder {
@@ -98,9 +99,17 @@ func (manager) GetEventRecorderFor(string) record.EventRecorder {
 
 func waitForPodsReady() *configapi.WaitForPodsReady {
 	return &configapi.WaitForPodsReady{
-		Enable: true, BlockAdmission: ptr.To(false), Timeout: &metav1.Duration{Duration: podsReadyTimeout},
+		Enable: true, Timeout: &metav1.Duration{Duration: podsReadyTimeout},
 		RequeuingStrategy: &configapi.RequeuingStrategy{
 			Timestamp: ptr.To(configapi.EvictionTimestamp), BackoffBaseSeconds: ptr.To[int32](podsReadyBase), BackoffMaxSeconds: ptr.To[int32](podsReadyMax),
 		},
 	}
+}
+
+func fairSharing() *configapi.FairSharing {
+	return &configapi.FairSharing{Enable: true, PreemptionStrategies: []configapi.PreemptionStrategy{configapi.LessThanOrEqualToFinalShare, configapi.LessThanInitialShare}}
+}
+
+func joinCohort(cq *kueue.ClusterQueueSpec, name kueue.CohortReference) {
+	cq.Cohort = name
 }

@@ -31,6 +31,7 @@ import (
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/workload"
 
 	"kueue-acrequeueafter/lab/simulation/memapi"
 )
@@ -69,11 +70,12 @@ const (
 	OpLimits
 	OpBusy
 	OpPolicy
+	OpMove
 	ops
 )
 
 func (s Step) String() string {
-	names := [...]string{"nothing", "advance", "settle", "sleep", "read", "retry", "answer", "job", "active", "stop", "checks", "crash", "lose", "break", "queue", "pods", "finish", "ready", "gate", "provision", "limits", "busy", "policy"}
+	names := [...]string{"nothing", "advance", "settle", "sleep", "read", "retry", "answer", "job", "active", "stop", "checks", "crash", "lose", "break", "queue", "pods", "finish", "ready", "gate", "provision", "limits", "busy", "policy", "move"}
 	return fmt.Sprintf("%s(%d,%d,%d)", names[s.Op], s.A, s.B, s.C)
 }
 
@@ -99,6 +101,8 @@ type Result struct {
 	Trace  []string
 	Events map[string]int
 	Steps  int
+
+	coverage *coverage
 }
 
 func (r Result) String() string {
@@ -142,7 +146,7 @@ func Run(t *testing.T, s Schedule) (result Result) {
 		if err == nil {
 			err = w.run(s, &result)
 		}
-		result.Err, result.Trace, result.Events = err, w.trace, w.judge.seenEvents
+		result.Err, result.Trace, result.Events, result.coverage = err, w.trace, w.judge.seenEvents, w.judge.coverage
 		w.stop()
 	})
 	return result
@@ -151,7 +155,7 @@ func Run(t *testing.T, s Schedule) (result Result) {
 func (w *World) run(s Schedule, result *Result) error {
 	rng := &randSource{}
 	for range 3 {
-		w.createJob("")
+		w.createJob(localQueue, "")
 	}
 	w.judge.unready["j1"], w.judge.unready["j2"] = w.config.PodsReady, w.config.PodsReady
 	if err := w.settle(rng.next()); err != nil {
@@ -196,7 +200,8 @@ func (w *World) step(s Step, rng *rand.Rand) error {
 		if len(all) == 0 {
 			return nil
 		}
-		check := w.checks[checkNames[s.A%len(checkNames)]]
+		replicas := w.checks[checkNames[s.A%len(checkNames)]]
+		check := replicas[s.A/16%len(replicas)]
 		name := all[(s.A/len(checkNames))%min(len(all), 3)].Name // few, so that much happens to each
 		if waiting := slices.DeleteFunc(all, func(wl *kueue.Workload) bool { return requeueAt(wl).IsZero() }); s.B >= 128 && len(waiting) > 0 {
 			name = waiting[(s.A/len(checkNames))%len(waiting)].Name
@@ -220,7 +225,11 @@ func (w *World) step(s Step, rng *rand.Rand) error {
 		check.say(name, v, manner(s.B/16)%manners)
 	case OpJob:
 		if w.jobs < 6 {
-			w.createJob([]string{"", "high"}[s.A%2])
+			queue := localQueue
+			if w.config.Cohort && s.B%2 == 1 {
+				queue = otherQueue
+			}
+			w.createJob(queue, []string{"", "high"}[s.A%2])
 		}
 	case OpActive:
 		if all := w.workloads(); len(all) > 0 {
@@ -280,8 +289,8 @@ func (w *World) step(s Step, rng *rand.Rand) error {
 	case OpReady:
 		if all := w.workloads(); len(all) > 0 {
 			for _, name := range checkNames {
-				w.checks[name].read(all[s.A%len(all)].Name)
-				w.checks[name].say(all[s.A%len(all)].Name, verdict{state: kueue.CheckStateReady}, manner(s.B)%manners)
+				w.checks[name][0].read(all[s.A%len(all)].Name)
+				w.checks[name][0].say(all[s.A%len(all)].Name, verdict{state: kueue.CheckStateReady}, manner(s.B)%manners)
 			}
 		}
 	case OpLimits:
@@ -291,6 +300,11 @@ func (w *World) step(s Step, rng *rand.Rand) error {
 		w.note("checks answer with a Retry at once, %d times", w.busy)
 	case OpPolicy:
 		w.setPolicy(policyBases[s.A%len(policyBases)])
+	case OpMove:
+		// Not those that hold quota, which must not be moved.
+		if all := slices.DeleteFunc(w.workloads(), workload.HasQuotaReservation); len(all) > 0 && w.config.Cohort {
+			w.moveJob(all[s.A%len(all)])
+		}
 	case OpFinish:
 		w.finishJob(fmt.Sprintf("j%d", 1+s.A%max(w.jobs, 1)))
 	}

@@ -110,17 +110,20 @@ func with(others map[Op]int) map[Op]int {
 type tally struct {
 	schedules, steps int
 	events           map[string]int
+	coverage         *coverage
 }
 
-func (c *tally) add(r Result) {
+// add returns how much the run came to that none did before.
+func (c *tally) add(r Result) int {
 	if c.events == nil {
-		c.events = make(map[string]int)
+		c.events, c.coverage = make(map[string]int), newCoverage()
 	}
 	c.schedules++
 	c.steps += r.Steps
 	for name, n := range r.Events {
 		c.events[name] += n
 	}
+	return c.coverage.add(r.coverage)
 }
 
 func (c *tally) String() string {
@@ -128,7 +131,7 @@ func (c *tally) String() string {
 	for _, name := range slices.Sorted(maps.Keys(c.events)) {
 		text = append(text, fmt.Sprintf("%d %s", c.events[name], name))
 	}
-	return strings.Join(text, ", ")
+	return strings.Join(text, ", ") + "; " + c.coverage.String()
 }
 
 // handmade is a schedule that random ones seldom come to.
@@ -379,14 +382,21 @@ func runCorpus(t *testing.T) {
 }
 
 func check(t *testing.T, schedules *rapid.Generator[Schedule], total *tally) func(*rapid.T) {
+	var failure string
+	var failedLast bool
+	t.Cleanup(func() {
+		if failure != "" && !failedLast {
+			t.Logf("It does not fail each time, and was not shortened:\n%s", failure)
+		}
+	})
 	return func(rt *rapid.T) {
 		schedule := schedules.Draw(rt, "schedule")
 		result := Run(t, schedule)
 		total.add(result)
+		failedLast = result.Err != nil
 		if result.Err != nil {
-			if runtime.GOMAXPROCS(0) > 1 {
-				// It may not fail again, and rapid would have nothing to show.
-				t.Logf("%s\n%s", schedule, result)
+			if failure == "" {
+				failure = fmt.Sprintf("%s\n%s", schedule, result)
 			}
 			rt.Logf("%s\n%s", schedule, result)
 			rt.Fatal(result.Kind())
@@ -434,6 +444,34 @@ var policySchedules = rapid.Map(generator(with(map[Op]int{OpBusy: 8, OpPolicy: 4
 	return s
 })
 
+// TestCohort has two ClusterQueues that lend and borrow, jobs that are moved from one
+// to the other, several replicas of the checks' controllers, and admissions that wait
+// for the pods of others.
+func TestCohort(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	for _, way := range []string{"apply", "merge patch"} {
+		t.Run(way, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, way == "merge patch")
+			total := &tally{}
+			rapid.Check(t, check(t, cohortSchedules, total))
+			t.Log(total)
+			if total.schedules >= 40 && total.events["moved"] == 0 {
+				t.Error("No workload was moved")
+			}
+		})
+	}
+}
+
+var cohortSchedules = rapid.Map(rapid.Custom(func(t *rapid.T) Schedule {
+	s := generator(with(map[Op]int{OpMove: 5, OpJob: 6})).Draw(t, "schedule")
+	s.Config.FairSharing = rapid.Bool().Draw(t, "fairSharing")
+	s.Config.Blocking = rapid.Bool().Draw(t, "blocking")
+	return s
+}), func(s Schedule) Schedule {
+	s.Config.Cohort, s.Config.Controllers = true, 2
+	return s
+})
+
 // TestGateSwitched switches the gate while workloads wait.
 func TestGateSwitched(t *testing.T) {
 	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
@@ -477,23 +515,6 @@ func TestSurvey(t *testing.T) {
 	}
 	for _, rule := range slices.Sorted(maps.Keys(broken)) {
 		fmt.Printf("%s: %d of %d schedules: %s\n", rule, len(broken[rule]), limit, strings.Join(broken[rule], " "))
-	}
-}
-
-// TestSoak runs TestSimulation for SOAK_MINUTES.
-func TestSoak(t *testing.T) {
-	minutes, err := strconv.ParseFloat(os.Getenv("SOAK_MINUTES"), 64)
-	if err != nil {
-		t.Skip("make soak SOAK_MINUTES=n runs it")
-	}
-	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
-	total := &tally{}
-	for end := time.Now().Add(time.Duration(minutes * float64(time.Minute))); time.Now().Before(end) && !t.Failed(); {
-		for _, mergePatch := range []bool{false, true} {
-			features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, mergePatch)
-			rapid.Check(t, check(t, schedules, total))
-		}
-		fmt.Println(time.Now().Format(time.TimeOnly), total)
 	}
 }
 

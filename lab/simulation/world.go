@@ -74,6 +74,14 @@ type Config struct {
 	Strict bool
 	// Policy: policyCheck has a policy.
 	Policy bool
+	// Cohort: there is another ClusterQueue, which lends and borrows, and jobs are
+	// moved to it. FairSharing: what one has borrowed decides who is next.
+	Cohort, FairSharing bool
+	// Blocking: nobody is admitted while the pods of others are unready.
+	Blocking bool
+	// Controllers is how many replicas the controller of a check has, each with a
+	// cache of its own; none is one.
+	Controllers int
 }
 
 const (
@@ -81,13 +89,16 @@ const (
 	clusterQueue = "cq"
 	localQueue   = "lq"
 
+	// Those beside them, if there is a cohort. They have the same name.
+	otherQueue = "other"
+
 	podsReadyTimeout = 4 * time.Second
 	podsReadyBase    = 6  // seconds
 	podsReadyMax     = 20 // seconds
 
 	retention = 5 * time.Second
 
-	// cpus is what the ClusterQueue has, of which a job asks for one.
+	// cpus is what the ClusterQueue has, or the cohort, of which a job asks for one.
 	cpus = 3
 
 	// The retry strategy of the ProvisioningRequests.
@@ -124,7 +135,7 @@ type World struct {
 	config Config
 	api    *memapi.Server
 	admin  client.Client
-	checks map[kueue.AdmissionCheckReference]*checkController
+	checks map[kueue.AdmissionCheckReference][]*checkController
 	judge  *judge
 	start  time.Time
 
@@ -157,7 +168,7 @@ type held struct {
 
 func newWorld(config Config) (*World, error) {
 	metrics.PendingWorkloads.Reset() // all runs of this process share it
-	w := &World{config: config, start: time.Now(), checks: make(map[kueue.AdmissionCheckReference]*checkController)}
+	w := &World{config: config, start: time.Now(), checks: make(map[kueue.AdmissionCheckReference][]*checkController)}
 	w.judge = newJudge(w)
 	if requestsGate != "" {
 		if err := setFeature(requestsGate, !config.KeepRequests); err != nil {
@@ -177,7 +188,9 @@ func newWorld(config Config) (*World, error) {
 		if err != nil {
 			return nil, err
 		}
-		w.checks[name] = &checkController{name: name, client: c, world: w, seen: make(map[string]*unstructured.Unstructured)}
+		for range max(config.Controllers, 1) {
+			w.checks[name] = append(w.checks[name], &checkController{name: name, client: c, world: w, seen: make(map[string]*unstructured.Unstructured)})
+		}
 	}
 	if err := w.populate(); err != nil {
 		return nil, err
@@ -228,26 +241,14 @@ func (w *World) populate() error {
 			Parameters:     &kueue.AdmissionCheckParametersReference{APIGroup: kueue.GroupVersion.Group, Kind: "ProvisioningRequestConfig", Name: "config"},
 		}})
 	}
-	quota := func(flavor kueue.ResourceFlavorReference, cpu int64) kueue.FlavorQuotas {
-		return kueue.FlavorQuotas{Name: flavor, Resources: []kueue.ResourceQuota{{Name: corev1.ResourceCPU, NominalQuota: *resource.NewQuantity(cpu, resource.DecimalSI)}}}
+	if w.config.Cohort {
+		objects = append(objects,
+			&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Name: otherQueue, Namespace: namespace}, Spec: kueue.LocalQueueSpec{ClusterQueue: otherQueue}},
+			w.queue(clusterQueue, 1, 1, checkNames...), w.queue(otherQueue, cpus-2, 0, "b"))
+	} else {
+		objects = append(objects, w.queue(clusterQueue, cpus-1, 1, checkNames...))
 	}
-	cq := &kueue.ClusterQueue{
-		ObjectMeta: metav1.ObjectMeta{Name: clusterQueue},
-		Spec: kueue.ClusterQueueSpec{
-			NamespaceSelector: &metav1.LabelSelector{},
-			QueueingStrategy:  kueue.BestEffortFIFO,
-			Preemption:        &kueue.ClusterQueuePreemption{WithinClusterQueue: kueue.PreemptionPolicyLowerPriority},
-			ResourceGroups: []kueue.ResourceGroup{{
-				CoveredResources: []corev1.ResourceName{corev1.ResourceCPU},
-				Flavors:          []kueue.FlavorQuotas{quota("f1", cpus-1), quota("f2", 1)},
-			}},
-			AdmissionChecksStrategy: w.strategy(checkNames...),
-		},
-	}
-	if w.config.Strict {
-		cq.Spec.QueueingStrategy = kueue.StrictFIFO
-	}
-	for _, obj := range append(objects, cq) {
+	for _, obj := range objects {
 		if err := w.admin.Create(ctx, obj); err != nil {
 			return err
 		}
@@ -265,7 +266,35 @@ func (w *World) populate() error {
 	return nil
 }
 
-// strategy is how the ClusterQueue asks for the checks.
+// queue returns a ClusterQueue with so much of each flavor.
+func (w *World) queue(name string, f1, f2 int64, checks ...kueue.AdmissionCheckReference) *kueue.ClusterQueue {
+	quota := func(flavor kueue.ResourceFlavorReference, cpu int64) kueue.FlavorQuotas {
+		return kueue.FlavorQuotas{Name: flavor, Resources: []kueue.ResourceQuota{{Name: corev1.ResourceCPU, NominalQuota: *resource.NewQuantity(cpu, resource.DecimalSI)}}}
+	}
+	cq := &kueue.ClusterQueue{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: kueue.ClusterQueueSpec{
+			NamespaceSelector: &metav1.LabelSelector{},
+			QueueingStrategy:  kueue.BestEffortFIFO,
+			Preemption:        &kueue.ClusterQueuePreemption{WithinClusterQueue: kueue.PreemptionPolicyLowerPriority},
+			ResourceGroups: []kueue.ResourceGroup{{
+				CoveredResources: []corev1.ResourceName{corev1.ResourceCPU},
+				Flavors:          []kueue.FlavorQuotas{quota("f1", f1), quota("f2", f2)},
+			}},
+			AdmissionChecksStrategy: w.strategy(checks...),
+		},
+	}
+	if w.config.Strict {
+		cq.Spec.QueueingStrategy = kueue.StrictFIFO
+	}
+	if w.config.Cohort {
+		joinCohort(&cq.Spec, "team")
+		cq.Spec.Preemption.ReclaimWithinCohort = kueue.PreemptionPolicyAny
+	}
+	return cq
+}
+
+// strategy is how a ClusterQueue asks for the checks.
 func (w *World) strategy(names ...kueue.AdmissionCheckReference) *kueue.AdmissionChecksStrategy {
 	s := &kueue.AdmissionChecksStrategy{}
 	for _, name := range names {
@@ -285,6 +314,10 @@ func (w *World) configuration() *configapi.Configuration {
 	cfg := &configapi.Configuration{Namespace: ptr.To(systemNamespace)}
 	if w.config.PodsReady {
 		cfg.WaitForPodsReady = waitForPodsReady()
+		cfg.WaitForPodsReady.BlockAdmission = ptr.To(w.config.Blocking)
+	}
+	if w.config.FairSharing {
+		cfg.FairSharing = fairSharing()
 	}
 	if w.config.Replicas > 1 {
 		cfg.LeaderElection = &leaderElection
@@ -549,12 +582,12 @@ func (w *World) workloads() []*kueue.Workload {
 	return result
 }
 
-func (w *World) createJob(priority string) {
+func (w *World) createJob(queue, priority string) {
 	w.jobs++
 	job := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: fmt.Sprintf("j%d", w.jobs), Namespace: namespace,
-			Labels: map[string]string{constants.QueueLabel: localQueue},
+			Labels: map[string]string{constants.QueueLabel: queue},
 		},
 		Spec: batchv1.JobSpec{
 			Parallelism: ptr.To[int32](1), Completions: ptr.To[int32](1), Suspend: ptr.To(true),
@@ -569,7 +602,7 @@ func (w *World) createJob(priority string) {
 	if priority != "" {
 		job.Labels[constants.WorkloadPriorityClassLabel] = priority
 	}
-	w.note("job %s is created, priority %q", job.Name, priority)
+	w.note("job %s is created in %s, priority %q", job.Name, queue, priority)
 	if err := w.admin.Create(context.Background(), job); err != nil {
 		panic(err)
 	}

@@ -85,6 +85,12 @@ var All = append([]Mutant{
 		New:   "case kueue.CheckStateRetry:\nif MUTANT {\nretryCount = ptr.To(ptr.Deref(retryCount, 0) + 1)\n}\n\t\t\tretryCount =",
 	},
 	{
+		Name: "apply-from-an-old-copy", File: writes,
+		Rules: []string{"rule 9", "rule 6 and 10", "rule 7, never early"},
+		Old:   "if features.Enabled(features.ACRequeueAfter) {\n\t\treturn patchVersion",
+		New:   "if !MUTANT && features.Enabled(features.ACRequeueAfter) {\n\t\treturn patchVersion",
+	},
+	{
 		Name: "apply-over-what-was-not-seen", File: apply,
 		Rules: []string{"rule 9", "rule 6 and 10", "rule 7, never early"},
 		Old:   "if !canApplyTo(",
@@ -465,6 +471,13 @@ var All = append([]Mutant{
 		New:   "if !MUTANT && (!isKeptOut(wl) || isKeptOutByBackoff(wl)) {\n\t\tSetRequeuedCondition(wl, kueue.WorkloadEvictedByAdmissionCheck,",
 	},
 	{
+		// An eviction of what the scheduler has only assumed: quota without admission.
+		Name: "conditions-without-the-admission", File: apply,
+		Test: "pkg/workload TestMergePatchOfAssumed",
+		Old:  "if base.Status.Admission != nil {",
+		New:  "if base.Status.Admission != nil && !MUTANT {",
+	},
+	{
 		Name: "delay-applied", File: apply, Policy: true,
 		Test: "pkg/workload TestApplyOfDelays",
 		Old:  "return observed.Name == check.Name && ptr.Equal(",
@@ -595,8 +608,8 @@ var All = append([]Mutant{
 	{
 		Name: "no-brake-for-old-transition-times", File: plan,
 		Test: "pkg/workload TestPlanRetry",
-		Old:  "if IsEvictedByDeactivation(wl) && isKeptOut(wl) && hasAnswers(wl) {",
-		New:  "if !MUTANT && IsEvictedByDeactivation(wl) && isKeptOut(wl) && hasAnswers(wl) {",
+		Old:  "isKeptOut(wl) && hasAnswers(wl) {",
+		New:  "isKeptOut(wl) && hasAnswers(wl) && !MUTANT {",
 	},
 	// ProvisioningRequests.
 	{

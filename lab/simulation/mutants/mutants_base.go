@@ -26,11 +26,4 @@ const (
 	leaveQueue = "r.queues.DeleteWorkload(wl)"
 )
 
-var ofBase = []Mutant{
-	{
-		Name: "apply-from-an-old-copy", File: writes,
-		Rules: []string{"rule 9", "rule 6 and 10", "rule 7, never early"},
-		Old:   "if features.Enabled(features.ACRequeueAfter) {\n\t\treturn applyUpdate",
-		New:   "if !MUTANT && features.Enabled(features.ACRequeueAfter) {\n\t\treturn applyUpdate",
-	},
-}
+var ofBase []Mutant

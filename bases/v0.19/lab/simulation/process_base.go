@@ -26,6 +26,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	configapi "sigs.k8s.io/kueue/apis/config/v1beta2"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
 	schdcache "sigs.k8s.io/kueue/pkg/cache/scheduler"
 	"sigs.k8s.io/kueue/pkg/constants"
@@ -65,6 +66,7 @@ func (w *World) setUp(ctx context.Context, p *process) error {
 	devices, extended := dra.NewResourceMapper(), dra.NewExtendedResourceCache()
 	p.cache = schdcache.New(mgr.GetClient(),
 		schdcache.WithPodsReadyTracking(cfg.WaitForPodsReady != nil && *cfg.WaitForPodsReady.BlockAdmission),
+		schdcache.WithFairSharing(cfg.FairSharing != nil),
 		schdcache.WithRoleTracker(roles),
 		schdcache.WithResourceFormatter(formatter),
 	)
@@ -125,6 +127,7 @@ func (w *World) setUp(ctx context.Context, p *process) error {
 		return err
 	}
 	return mgr.Add(scheduler.New(p.queues, p.cache, mgr.GetClient(), mgr.GetEventRecorder(constants.AdmissionName),
+		scheduler.WithFairSharing(cfg.FairSharing),
 		scheduler.WithRoleTracker(roles),
 		scheduler.WithPreemptionExpectations(expectations),
 		scheduler.WithResourceFormatter(formatter),
@@ -137,9 +140,17 @@ func (manager) GetEventRecorder(string) events.EventRecorder {
 
 func waitForPodsReady() *configapi.WaitForPodsReady {
 	return &configapi.WaitForPodsReady{
-		BlockAdmission: ptr.To(false), Timeout: metav1.Duration{Duration: podsReadyTimeout},
+		Timeout: metav1.Duration{Duration: podsReadyTimeout},
 		RequeuingStrategy: &configapi.RequeuingStrategy{
 			Timestamp: ptr.To(configapi.EvictionTimestamp), BackoffBaseSeconds: ptr.To[int32](podsReadyBase), BackoffMaxSeconds: ptr.To[int32](podsReadyMax),
 		},
 	}
+}
+
+func fairSharing() *configapi.FairSharing {
+	return &configapi.FairSharing{PreemptionStrategies: []configapi.PreemptionStrategy{configapi.LessThanOrEqualToFinalShare, configapi.LessThanInitialShare}}
+}
+
+func joinCohort(cq *kueue.ClusterQueueSpec, name kueue.CohortReference) {
+	cq.CohortName = name
 }

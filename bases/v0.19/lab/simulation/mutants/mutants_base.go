@@ -30,17 +30,11 @@ const (
 
 var ofBase = []Mutant{
 	{
-		Name: "apply-from-an-old-copy", File: writes,
-		Rules: []string{"rule 9", "rule 6 and 10", "rule 7, never early"},
-		Old:   "if features.Enabled(features.ACRequeueAfter) {\n\t\treturn patchVersion",
-		New:   "if !MUTANT && features.Enabled(features.ACRequeueAfter) {\n\t\treturn patchVersion",
-	},
-	{
 		// Upstream tries a merge patch again on what a check has said since.
 		Name: "merge-patch-over-what-was-not-seen", File: applyBase, MergePatch: true,
 		Rules: []string{"rule 9", "rule 6 and 10", "rule 7, never early"},
-		Old:   "&& !canApplyTo(seen, latest, clk) {",
-		New:   "&& !canApplyTo(seen, latest, clk) && !MUTANT {",
+		Old:   "case !canApplyTo(seen, latest, clk):",
+		New:   "case !MUTANT && !canApplyTo(seen, latest, clk):",
 	},
 	{
 		// Upstream's own delays: with the quota held, and counted in another way.
