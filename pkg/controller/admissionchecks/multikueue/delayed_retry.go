@@ -17,9 +17,9 @@ limitations under the License.
 package multikueue
 
 import (
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
-	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
+	"sigs.k8s.io/kueue/pkg/workload"
 )
 
 // needsWorker returns true if the check is Ready because a worker cluster has admitted
@@ -27,7 +27,7 @@ import (
 // that is evicted for the retry of another check keeps the state: which cluster it was
 // is forgotten already, and it is to be tried again anyway.
 func needsWorker(acs *kueue.AdmissionCheckState, local *kueue.Workload) bool {
-	if features.Enabled(features.ACRequeueAfter) && workloadevict.IsEvicted(local) {
+	if features.Enabled(features.ACRequeueAfter) && workload.IsEvicted(local) {
 		return false
 	}
 	return acs.State == kueue.CheckStateReady

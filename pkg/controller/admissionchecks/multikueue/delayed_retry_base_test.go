@@ -1,0 +1,90 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package multikueue
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testingclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/features"
+	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
+	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
+)
+
+// A workload that was evicted for the retry of another check keeps its check Ready, but
+// not the name of the cluster. That is no reason to ask for a retry of it.
+func TestEvictedForRetryNeedsNoWorker(t *testing.T) {
+	now := time.Date(2026, time.February, 6, 10, 0, 0, 0, time.UTC)
+	cases := map[string]struct {
+		gate      bool
+		evicted   bool
+		wantState kueue.CheckState
+	}{
+		"evicted, and the worker cannot be reached": {gate: true, evicted: true, wantState: kueue.CheckStateReady},
+		"not evicted, without a worker":             {gate: true, wantState: kueue.CheckStateRetry},
+		"gate off, without a worker":                {evicted: true, wantState: kueue.CheckStateRetry},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, tc.gate)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			local := utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault).
+				ReserveQuotaAt(utiltestingapi.MakeAdmission("cq").Obj(), now.Add(-time.Minute)).
+				AdmissionChecks(
+					kueue.AdmissionCheckState{Name: "multikueue", State: kueue.CheckStateReady, LastTransitionTime: metav1.NewTime(now.Add(-time.Minute))},
+					kueue.AdmissionCheckState{Name: "budget", State: kueue.CheckStateRetry, LastTransitionTime: metav1.NewTime(now), RequeueAfterSeconds: ptr.To[int32](60)},
+				)
+			if tc.evicted {
+				local.Condition(metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByAdmissionCheck})
+			}
+			cl := utiltesting.NewClientBuilder().WithObjects(local.Obj()).WithStatusSubresource(&kueue.Workload{}).
+				WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: utiltesting.TreatSSAAsStrategicMerge}).Build()
+			group := &wlGroup{
+				local:   &kueue.Workload{},
+				remotes: map[string]*kueue.Workload{"worker": nil},
+				acName:  "multikueue",
+			}
+			if err := cl.Get(ctx, client.ObjectKeyFromObject(local.Obj()), group.local); err != nil {
+				t.Fatalf("Getting the workload: %v", err)
+			}
+			r := &wlReconciler{client: cl, clock: testingclock.NewFakeClock(now), recorder: &utiltesting.EventRecorder{}, workerLostTimeout: defaultWorkerLostTimeout}
+			if _, err := r.reconcileGroup(ctx, group); err != nil {
+				t.Fatalf("Unexpected error: %v", err)
+			}
+			got := &kueue.Workload{}
+			if err := cl.Get(ctx, client.ObjectKeyFromObject(local.Obj()), got); err != nil {
+				t.Fatalf("Getting the workload: %v", err)
+			}
+			want := []kueue.AdmissionCheckState{
+				{Name: "multikueue", State: tc.wantState},
+				{Name: "budget", State: kueue.CheckStateRetry, RequeueAfterSeconds: ptr.To[int32](60)},
+			}
+			if diff := cmp.Diff(want, got.Status.AdmissionChecks, cmpopts.IgnoreFields(kueue.AdmissionCheckState{}, "LastTransitionTime", "Message")); diff != "" {
+				t.Errorf("Unexpected checks (-want,+got):\n%s", diff)
+			}
+		})
+	}
+}
