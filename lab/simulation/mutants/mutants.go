@@ -46,6 +46,14 @@ type Mutant struct {
 	Policy, Switched bool
 }
 
+func init() {
+	for i, m := range All {
+		if test, found := testsOfBase[m.Name]; found {
+			All[i].Test = test
+		}
+	}
+}
+
 // Table lists the mutants, and what finds them, in Markdown.
 func Table() string {
 	table := "| Mutant | Changes | Found by |\n|---|---|---|\n"

@@ -27,3 +27,6 @@ const (
 )
 
 var ofBase []Mutant
+
+// testsOfBase find what the simulation finds on another base, and does not come to here.
+var testsOfBase map[string]string
