@@ -205,7 +205,7 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 	plan.Action = retryActions[state][plan.demandOf(wl, state, retryFacts{
 		rejected: rejected, exhausted: len(exhausted) > 0, unrecorded: unrecorded, ahead: rctx.Now.Before(until),
 	})]
-	plan.Untidy = (plan.Action == RetryNone || plan.Action == RetryWait) && isUntidy(wl, rctx.Policies != nil)
+	plan.Untidy = (plan.Action == RetryNone || plan.Action == RetryWait) && isUntidy(wl)
 	plan.ReleasesQuota = plan.Action == RetryEvict && !IsAdmitted(wl) && !rctx.ReplacesSlice
 	switch plan.Action {
 	case RetryNone, RetryReject, RetryReactivate:
@@ -374,8 +374,13 @@ func planInactive(wl *kueue.Workload, now time.Time) RetryPlan {
 	return RetryPlan{Action: RetryForget}
 }
 
+// hasAnswers returns true if a controller has answered since Kueue has removed what
+// Kueue itself sets, be it with a delay alone.
 func hasAnswers(wl *kueue.Workload) bool {
-	return slices.ContainsFunc(wl.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool { return isAnswer(check.State) })
+	counts := func(check kueue.AdmissionCheckState) bool { return check.RetryCount != nil }
+	answers := func(check kueue.AdmissionCheckState) bool { return isAnswer(check.State) }
+	checks := wl.Status.AdmissionChecks
+	return slices.ContainsFunc(checks, answers) || wl.Status.RequeueState == nil && !isTargetOfCheck(wl) && !slices.ContainsFunc(checks, counts)
 }
 
 func isAnswer(state kueue.CheckState) bool {
@@ -431,11 +436,11 @@ func (p RetryPlan) WaitedFor(wl *kueue.Workload) bool {
 	return p.Deadline.After(p.EvictedAt) && p.Deadline.Equal(requeueAt(wl))
 }
 
-// isUntidy returns true if Tidy has something to remove, that would change what comes
-// next. A delay of 0 does if there are policies.
-func isUntidy(wl *kueue.Workload, policies bool) bool {
+// isUntidy returns true if Tidy has something to remove. A delay of 0 alone is left,
+// because some controllers send it in any state, and would send it again.
+func isUntidy(wl *kueue.Workload) bool {
 	return slices.ContainsFunc(wl.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
-		return hasStrayDelay(check) && (policies || asksForDelay(check)) || countsAfterSuccess(wl, check)
+		return hasStrayDelay(check) && asksForDelay(check) || countsAfterSuccess(wl, check)
 	})
 }
 

@@ -491,6 +491,16 @@ func TestPlanRetry(t *testing.T) {
 			now:  5.5,
 			want: RetryPlan{Action: RetryWait, Deadline: at(6)},
 		},
+		"deactivated, and the check goes on with a delay that is none of a Retry: not more than once a second": {
+			workload: releasedAt(evictedFor(reserved(), kueue.WorkloadDeactivated, "", 0), metav1.ConditionFalse, kueue.WorkloadDeactivated, 5).
+				Active(false).AdmissionChecks(func() kueue.AdmissionCheckState {
+				check := retryAt("a", -100, 0)
+				check.State = kueue.CheckStateReady
+				return check
+			}()).Obj(),
+			now:  5.5,
+			want: RetryPlan{Action: RetryWait, Deadline: at(6)},
+		},
 		"evicted by a clock that was ahead: no delay is over all the same": {
 			workload: waiting(30, 30).AdmissionChecks(retryAt("a", 0, 0)).Obj(),
 			now:      5,
