@@ -44,17 +44,15 @@ func (s *Scheduler) tryAnew(ctx context.Context, info workload.Info, refused err
 
 // afterRefusal sees to the quota that the cache has just forgotten, because the write
 // of a reservation was refused: with the gate on it is if somebody wrote in between.
-func (s *Scheduler) afterRefusal(ctx context.Context, wl *kueue.Workload) {
+func (s *Scheduler) afterRefusal(ctx context.Context, e *entry) {
 	if !features.Enabled(features.ACRequeueAfter) {
 		return
 	}
-	if workload.HasQuotaReservation(wl) {
-		s.restoreReserved(ctx, wl)
+	if workload.HasQuotaReservation(e.Obj) {
+		s.restoreReserved(ctx, e.Obj)
 	}
 	// Others found the quota taken, and the workload may have to wait now.
-	if cqName, found := s.queues.ClusterQueueForWorkload(wl); found {
-		s.queueInadmissible(ctx, cqName)
-	}
+	s.queueInadmissible(ctx, e.ClusterQueue)
 }
 
 // restoreReserved puts a workload that held quota when it was seen, as in a second
