@@ -237,7 +237,8 @@ func (p *RetryPlan) observe(wl *kueue.Workload, state RetryState, policies map[k
 		// A controller that sets what Kueue has set says the same.
 		own := before.DelaySeconds != nil && ptr.Equal(before.DelaySeconds, check.RequeueAfterSeconds)
 		asks := check.RequeueAfterSeconds != nil && !own
-		known := found && before.LastTransitionTime.Equal(&check.LastTransitionTime) && (asks || before.DelaySeconds != nil)
+		same := found && before.LastTransitionTime.Equal(&check.LastTransitionTime)
+		known := same && (asks || before.DelaySeconds != nil)
 		policy, hasPolicy := policies[check.Name]
 		observed := kueue.ObservedRetry{Name: check.Name, LastTransitionTime: check.LastTransitionTime}
 		switch {
@@ -253,7 +254,7 @@ func (p *RetryPlan) observe(wl *kueue.Workload, state RetryState, policies map[k
 			unrecorded = unrecorded || (byOthers && !asks)
 		default:
 			count := ptr.Deref(check.RetryCount, 0)
-			if hasPolicy && !policy.Allows(count) {
+			if hasPolicy && !same && !policy.Allows(count) {
 				exhausted = append(exhausted, *check)
 			}
 			unrecorded = unrecorded || ((len(record) > 0 || !told) && (hasPolicy || !asks))

@@ -203,10 +203,27 @@ func resetChecksForEviction(wl *kueue.Workload, now time.Time, reset func(*kueue
 		if evicted.LastTransitionTime.Time.Equal(now) {
 			evicted.LastTransitionTime = metav1.NewTime(times.RoundedUp(now))
 		}
-		plan := RetryPlan{Action: RetryRecord, Checks: retry, Observed: observedRetries(wl), EvictedAt: evicted.LastTransitionTime.Time}
+		plan := RetryPlan{Action: RetryRecord, Checks: retry, Observed: observedBefore(wl, retry), EvictedAt: evicted.LastTransitionTime.Time}
 		plan.setDeadline(backoffUntil(wl))
 		plan.Record(wl)
 	}
+}
+
+// observedBefore returns the record of an eviction that looks at no policy. What has not
+// been looked at stands in it as another Retry of the check, so that what comes later is
+// not taken for one whose record was dropped.
+func observedBefore(wl *kueue.Workload, retry []kueue.AdmissionCheckState) []kueue.ObservedRetry {
+	record := slices.Clone(observedRetries(wl))
+	if !features.Enabled(features.ACRetryStrategy) {
+		return record
+	}
+	for _, check := range retry {
+		if _, found := observedRetry(record, check.Name); !found {
+			another := times.Storable(check.LastTransitionTime.Add(time.Second))
+			record = append(record, kueue.ObservedRetry{Name: check.Name, LastTransitionTime: metav1.NewTime(another)})
+		}
+	}
+	return record
 }
 
 func checksInRetry(wl *kueue.Workload) []kueue.AdmissionCheckState {

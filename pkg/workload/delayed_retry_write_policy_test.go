@@ -140,6 +140,14 @@ func TestObservedRetries(t *testing.T) {
 			wantObserved: []kueue.ObservedRetry{observed("a", 0, ptr.To[int32](30))},
 			wantDeadline: 30,
 		},
+		"a delay of its controller's own is given up, with another limit than when it came": {
+			recorded:     []kueue.ObservedRetry{observed("a", 0, nil)},
+			checks:       []kueue.AdmissionCheckState{bare("a", 0)},
+			policies:     policies{"a": exhausted},
+			want:         RetryRecord,
+			wantObserved: []kueue.ObservedRetry{observed("a", 0, ptr.To[int32](300))},
+			wantDeadline: 300,
+		},
 		"a delay of its controller's own is given up, gate off": {
 			recorded:     []kueue.ObservedRetry{observed("a", 0, nil)},
 			checks:       []kueue.AdmissionCheckState{bare("a", 0), retryAt("b", 0, 30)},
@@ -355,6 +363,52 @@ func TestObservedRetriesOfAnotherEviction(t *testing.T) {
 	resetChecksForEviction(wl, at(10), func(*kueue.Workload, time.Time) {})
 	if diff := cmp.Diff(record, wl.Status.RequeueState.ObservedRetries); diff != "" {
 		t.Errorf("Unexpected record (-want,+got):\n%s", diff)
+	}
+}
+
+// An eviction for another reason looks at no policy, nor has it anybody think that they
+// were looked at.
+func TestObservedRetriesAfterEvictionForAnotherReason(t *testing.T) {
+	for name, tc := range map[string]struct {
+		check kueue.AdmissionCheckState
+		limit int32
+		want  RetryAction
+	}{
+		"a Retry at the eviction":                    {check: checkAt("a", kueue.CheckStateRetry, 0), limit: 1, want: RetryRecord},
+		"a Retry at the eviction, reaches the limit": {check: checkAt("a", kueue.CheckStateRetry, 0), want: RetryGiveUp},
+		"a late Retry":                               {check: checkAt("a", kueue.CheckStateRetry, 10), limit: 1, want: RetryRecord},
+		"a late Retry, reaches the limit":            {check: checkAt("a", kueue.CheckStateRetry, 10), want: RetryGiveUp},
+	} {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+			features.SetFeatureGateDuringTest(t, features.ACRetryStrategy, true)
+			plan := func(wl *kueue.Workload, delay, limit int32) RetryPlan {
+				return PlanRetry(wl, RetryContext{Now: at(20), IsRequired: func(kueue.AdmissionCheckReference) bool { return true }, Policies: map[kueue.AdmissionCheckReference]RetryPolicy{
+					"a": policyForTest{delay: delay, limit: limit},
+				}})
+			}
+			wl := reserved().AdmissionChecks(tc.check, retryAt("b", 0, 3600)).Obj()
+			if tc.check.LastTransitionTime.After(at(1)) {
+				wl.Status.AdmissionChecks[0] = checkAt("a", kueue.CheckStatePending, 0)
+			}
+			SetEvictedCondition(wl, at(1), kueue.WorkloadEvictedByPreemption, "")
+			resetChecksForEviction(wl, at(1), func(*kueue.Workload, time.Time) {})
+			SetRequeuedCondition(wl, kueue.WorkloadEvictedByPreemption, "", true)
+			UnsetQuotaReservationWithCondition(wl, "Pending", "", at(2))
+			KeepWaiting(wl)
+			wl.Status.AdmissionChecks[0] = tc.check
+
+			first := plan(wl, 30, tc.limit)
+			if first.Action != tc.want {
+				t.Fatalf("Unexpected action %q, want %q", first.Action, tc.want)
+			}
+			if first.Action == RetryRecord {
+				first.Record(wl)
+				if again := plan(wl, 7200, 0); again.Action != RetryWait || !again.Deadline.Equal(at(3601)) {
+					t.Errorf("Unexpected plan: %q until %s with another policy, want %q until %s", again.Action, again.Deadline, RetryWait, at(3601))
+				}
+			}
+		})
 	}
 }
 

@@ -295,15 +295,15 @@ var All = append([]Mutant{
 	{
 		Name: "reservation-not-restored", File: scheduler,
 		Test: "pkg/scheduler TestRefusedSecondPass",
-		Old:  "if workload.HasQuotaReservation(wl) {",
-		New:  "if !MUTANT && workload.HasQuotaReservation(wl) {",
+		Old:  "if workload.HasQuotaReservation(e.Obj) {",
+		New:  "if !MUTANT && workload.HasQuotaReservation(e.Obj) {",
 	},
 	{
 		// Until something else happens in their ClusterQueue.
 		Name: "quota-of-a-refused-reservation-for-nobody", File: scheduler,
 		Test: "pkg/scheduler TestQuotaOfRefusedReservationIsForOthers",
-		Old:  "found := s.queues.ClusterQueueForWorkload(wl); found {",
-		New:  "found := s.queues.ClusterQueueForWorkload(wl); found && !MUTANT {",
+		Old:  "s.queueInadmissible(ctx, e.ClusterQueue)",
+		New:  "if !MUTANT {\ns.queueInadmissible(ctx, e.ClusterQueue)\n}",
 	},
 	{
 		Name: "release-missed", File: scheduler,
@@ -561,8 +561,20 @@ var All = append([]Mutant{
 	{
 		Name: "new-retry-taken-for-the-old", File: plan, Policy: true,
 		Test: "pkg/workload TestObservedRetries",
-		Old:  "known := found && before",
-		New:  "known := found && MUTANT || found && before",
+		Old:  "same := found && before",
+		New:  "same := found && MUTANT || found && before",
+	},
+	{
+		Name: "eviction-for-another-reason-taken-for-a-look", File: write, Policy: true,
+		Test: "pkg/workload TestObservedRetriesAfterEvictionForAnotherReason",
+		Old:  "if !features.Enabled(features.ACRetryStrategy) {",
+		New:  "if MUTANT || !features.Enabled(features.ACRetryStrategy) {",
+	},
+	{
+		Name: "limit-looked-at-with-a-withdrawn-delay", File: plan, Policy: true,
+		Test: "pkg/workload TestObservedRetries",
+		Old:  "hasPolicy && !same && !policy.Allows(count)",
+		New:  "hasPolicy && (MUTANT || !same) && !policy.Allows(count)",
 	},
 	{
 		// An old client's update drops the record. To record it again would be a fight.
@@ -601,8 +613,8 @@ var All = append([]Mutant{
 	{
 		Name: "record-forgotten-by-another-eviction", File: write, Policy: true,
 		Test: "pkg/workload TestObservedRetriesOfAnotherEviction",
-		Old:  "Observed: observedRetries(wl), EvictedAt:",
-		New:  "Observed: observedRetries(wl)[:map[bool]int{true: 0, false: len(observedRetries(wl))}[MUTANT]], EvictedAt:",
+		Old:  "Observed: observedBefore(wl, retry), EvictedAt:",
+		New:  "Observed: slices.DeleteFunc(observedBefore(wl, retry), func(kueue.ObservedRetry) bool { return MUTANT }), EvictedAt:",
 	},
 	// Deactivation.
 	{
