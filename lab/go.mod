@@ -15,6 +15,7 @@ require (
 	github.com/yuin/goldmark v1.7.13
 	go.etcd.io/etcd/client/v3 v3.6.4
 	golang.org/x/term v0.37.0
+	gonum.org/v1/gonum v0.16.0
 	gonum.org/v1/plot v0.17.0
 	gopkg.in/evanphx/json-patch.v4 v4.12.0
 	k8s.io/api v0.34.1

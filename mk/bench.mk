@@ -15,32 +15,58 @@ $(BENCH_DIR)/versions/%/manager:
 	cd $$source && go build -ldflags "-s -w" -o $@ ./cmd/kueue
 	@touch $@
 
+BENCH = $(BIN)/bench --bin-dir $(BIN) --tree-dir $(PROJECT)/build/kueue --later-bin-dir $(BIN)/v0.19 --later-tree-dir $(PROJECT)/build/kueue-v0.19 \
+	--versions-dir $(BENCH_DIR)/versions --out $(BENCH_DIR) --commit $(COMMIT)
+
 .PHONY: bench
-bench: build envtest lab-tree $(PLAIN_MANAGERS) ## Measure delayed retries with this Kueue, v0.14.8 and v0.19.2 (BENCH_SIZES=100,1000; BENCH_FLAGS; about 27 minutes on a quiet machine).
+bench: bench-binaries ## Measure delayed retries on both bases, with this Kueue, v0.14.8 and v0.19.2 (BENCH_SIZES=100,1000; BENCH_FLAGS; under 30 minutes on a quiet machine).
+	@exec $(BENCH) --sizes $(BENCH_SIZES) $(BENCH_FLAGS)
+
+.PHONY: bench-policy
+bench-policy: bench-binaries ## Add checks with a policy and busy ones to the results of "make bench" (20 minutes).
+	@exec $(BENCH) --add --sizes 1000 --scenarios policy,jitter,busy $(BENCH_FLAGS)
+
+.PHONY: bench-ten-thousand
+bench-ten-thousand: bench-binaries ## Add 100, 1,000 and 10,000 workloads with one deadline, and restarts while they wait, to the results of "make bench" (BENCH_SIZES; about an hour).
+	@exec $(BENCH) --add --builds gate-on,v0.19-gate-on --sizes 100,1000,10000 --scenarios herd,restart $(BENCH_FLAGS)
+
+.PHONY: bench-binaries
+bench-binaries: build envtest lab-tree $(PLAIN_MANAGERS)
+	@$(MAKE) BASE=v0.19 build
 	@cd lab && go build -o $(BIN)/ ./bench
-	@exec $(BIN)/bench --bin-dir $(BASE_BIN_DIR) --tree-dir $(TREE_DIR) --versions-dir $(BENCH_DIR)/versions --out $(BENCH_DIR) --commit $(COMMIT) --sizes $(BENCH_SIZES) $(BENCH_FLAGS)
 
 .PHONY: bench-scheduler
-bench-scheduler: fresh-tree envtest ## Run upstream's benchmark of the scheduler with the gate off and on in turn (BENCH_ROUNDS=3; a minute and a half each).
+bench-scheduler: fresh-tree base-bin envtest ## Run upstream's benchmark of the scheduler with the gate off and on in turn (BASE; BENCH_ROUNDS=5; a minute and a half each).
 	$(call say,building upstream's benchmark of the scheduler with the gate off and on)
 	@tools/gate-on.sh $(TREE) $(GATE_ON_DIR)
-	@cd $(TREE_DIR) && go build -o $(BIN)/scheduler-runner ./test/performance/scheduler/runner && \
-	go build -o $(BIN)/minimalkueue-off ./test/performance/scheduler/minimalkueue && \
-	go build -overlay $(GATE_ON_DIR)/overlay.json -o $(BIN)/minimalkueue-on ./test/performance/scheduler/minimalkueue && \
+	@cd $(TREE_DIR) && go build -o $(BASE_BIN_DIR)/scheduler-runner ./test/performance/scheduler/runner && \
+	go build -o $(BASE_BIN_DIR)/minimalkueue-off ./test/performance/scheduler/minimalkueue && \
+	go build -overlay $(GATE_ON_DIR)/overlay.json -o $(BASE_BIN_DIR)/minimalkueue-on ./test/performance/scheduler/minimalkueue && \
 	cd $(PROJECT)/lab && go build -o $(BIN)/bench-scheduler ./bench/scheduler
-	@exec $(BIN)/bench-scheduler --bin-dir $(BIN) --tree-dir $(TREE_DIR) --out $(BENCH_DIR) --rounds $(BENCH_ROUNDS)
+	@exec $(BIN)/bench-scheduler --base $(BASE) --bin-dir $(BASE_BIN_DIR) --tree-dir $(TREE_DIR) --out $(BENCH_DIR) --commit $(COMMIT) --rounds $(BENCH_ROUNDS)
 
-BENCH_ROUNDS ?= 3
+BENCH_ROUNDS ?= 5
 
 .PHONY: bench-report
-bench-report: need-tools ## Write docs/performance.md from the results of "make bench" and "make bench-scheduler".
-	@cd lab && go run ./bench/report --run $(BENCH_DIR)/run.json --throughput $(BENCH_DIR)/throughput.json \
+bench-report: need-tools ## Write docs/performance.md from the results of "make bench" and the others.
+	@cd lab && go run ./bench/report --run $(BENCH_DIR)/run.json --throughput $(BENCH_DIR)/throughput-v0.14.json,$(BENCH_DIR)/throughput-v0.19.json \
 		--notes bench/report/notes.md --out $(PROJECT)/docs/performance.md --pictures $(PROJECT)/docs/performance
 
-# "benchstat old new" compares the outputs of two versions.
 BENCH_ARGS ?= -count=6
 BENCH_GO_PACKAGES := ./pkg/workload ./pkg/cache/queue ./pkg/metrics
+BENCH_GO_RUN = $(BENCH_DIR)/go$(BASE_SUFFIX).txt
+# Those of the last release.
+BENCH_GO_FIGURES = $(PROJECT)/lab/bench/go/$(BASE).txt
 
 .PHONY: bench-go
-bench-go: fresh-tree ## Run the Go benchmarks of what the patches added, for benchstat (BENCH_ARGS="-count=6").
-	@cd $(TREE_DIR) && go test -run '^$$' -bench 'Retry' $(BENCH_ARGS) $(BENCH_GO_PACKAGES)
+bench-go: bench-go-run ## Run the Go benchmarks of what the patches added, and compare them with those of the last release: a tenth more allocations fail (BASE; BENCH_ARGS="-count=6").
+	@cd tools/benchstat && go tool benchstat $(BENCH_GO_FIGURES) $(BENCH_GO_RUN) && go run . $(BENCH_GO_FIGURES) $(BENCH_GO_RUN)
+	@echo "No benchmark allocates a tenth more than those of the last release."
+
+.PHONY: bench-go-record
+bench-go-record: bench-go-run ## Run the Go benchmarks, and keep their results as those of the last release.
+	@mkdir -p $(dir $(BENCH_GO_FIGURES)) && cp $(BENCH_GO_RUN) $(BENCH_GO_FIGURES)
+
+.PHONY: bench-go-run
+bench-go-run: fresh-tree
+	@mkdir -p $(BENCH_DIR) && cd $(TREE_DIR) && go test -run '^$$' -bench 'Retry|MustWait' -benchmem $(BENCH_ARGS) $(BENCH_GO_PACKAGES) >$(BENCH_GO_RUN) || { cat $(BENCH_GO_RUN); exit 1; }

@@ -41,12 +41,13 @@ import (
 )
 
 type options struct {
-	binDir, treeDir, versionsDir, out, commit string
-	builds, scenarios                         []string
-	sizes                                     []int
-	rounds                                    int
-	profile, add                              bool
-	settings                                  result.Settings
+	binDir, treeDir, laterBinDir, laterTreeDir, versionsDir, out, commit string
+
+	builds, scenarios []string
+	sizes             []int
+	rounds            int
+	profile, add      bool
+	settings          result.Settings
 }
 
 func main() {
@@ -73,21 +74,29 @@ func run() int {
 
 // order of the scenarios: after Busy nothing waits any more, and Created makes the
 // jobs for Two.
-var order = []string{result.Herd, result.Spread, result.Waiting, result.Bare, result.Policy, result.Busy, result.Created, result.Two}
+var order = []string{result.Herd, result.Spread, result.Waiting, result.Restart, result.Bare, result.Policy, result.Jitter, result.Busy, result.Created, result.Two}
+
+// For those who do not say which: what half an hour is enough for.
+var (
+	defaultBuilds    = []string{result.GateOn, result.Base, result.LaterGateOn, result.Later}
+	defaultScenarios = []string{result.Herd, result.Spread, result.Waiting, result.Restart, result.Bare, result.Created, result.Two}
+)
 
 func parse(args []string) (o options, err error) {
 	var builds, scenarios, sizes string
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.StringVar(&o.binDir, "bin-dir", "build/bin", "`directory` of etcd, kube-apiserver and manager")
 	flags.StringVar(&o.treeDir, "tree-dir", "build/kueue", "`directory` of the patched tree")
+	flags.StringVar(&o.laterBinDir, "later-bin-dir", "build/bin/v0.19", "`directory` of the same for v0.19")
+	flags.StringVar(&o.laterTreeDir, "later-tree-dir", "build/kueue-v0.19", "`directory` of the patched tree of v0.19")
 	flags.StringVar(&o.versionsDir, "versions-dir", "build/bench/versions", "`directory` with v0.14.8 and v0.19.2, each with manager and a link to its source")
 	flags.StringVar(&o.out, "out", "build/bench", "`directory` for run.json, logs and profiles")
 	flags.StringVar(&o.commit, "commit", "unknown", "of this repository, for the report")
-	flags.StringVar(&builds, "builds", strings.Join([]string{result.GateOn, result.GateOff, result.Base, result.Later}, ","), "which to measure")
-	flags.StringVar(&scenarios, "scenarios", strings.Join(order, ","), "which to run after \"fresh\", in this order; spread and two-checks with the first number of workloads, waiting, bare and policy with the last")
+	flags.StringVar(&builds, "builds", strings.Join(defaultBuilds, ","), "which of "+strings.Join(result.Builds, ",")+" to measure")
+	flags.StringVar(&scenarios, "scenarios", strings.Join(defaultScenarios, ","), "which of "+strings.Join(order, ",")+" to run after \"fresh\", in this order; spread and two-checks with the first number of workloads, all but herd, restart and created with the last")
 	flags.StringVar(&sizes, "sizes", "100,1000", "how many workloads, one number after the other")
-	flags.IntVar(&o.rounds, "rounds", 2, "of the herd, with the gate on and the last number of workloads")
-	flags.BoolVar(&o.add, "add", false, "add to the run.json of the same commit, machine and settings")
+	flags.IntVar(&o.rounds, "rounds", 2, "of the herd with the last number of workloads, ours alone")
+	flags.BoolVar(&o.add, "add", false, "add to the run.json of the same machine and settings, or replace what it has of the same scenarios")
 	flags.BoolVar(&o.profile, "profile", false, "take CPU profiles of the manager and of the API server at the deadlines")
 	flags.IntVar(&o.settings.QPS, "qps", 300, "requests in a second that a manager may send; twice that at once")
 	flags.IntVar(&o.settings.Workers, "workers", 5, "of the controllers of workloads and jobs")
@@ -102,7 +111,7 @@ func parse(args []string) (o options, err error) {
 	if flags.NArg() > 0 {
 		return o, fmt.Errorf("unknown argument %q; see --help", flags.Arg(0))
 	}
-	if o.builds, err = among("--builds", builds, result.GateOn, result.GateOff, result.Base, result.Later); err != nil {
+	if o.builds, err = among("--builds", builds, result.Builds...); err != nil {
 		return o, err
 	}
 	if o.scenarios, err = among("--scenarios", scenarios, order...); err != nil {
@@ -139,15 +148,15 @@ func (o options) bench(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all := &result.Run{Date: time.Now().UTC().Truncate(time.Second), Commit: o.commit, Machine: machine, Settings: o.settings}
-	file, began := filepath.Join(o.out, "run.json"), time.Now()
+	all := &result.Run{Machine: machine, Settings: o.settings}
+	file, began := filepath.Join(o.out, "run.json"), time.Now().Truncate(time.Second)
 	if o.add {
 		before, err := result.Read(file)
 		if err != nil {
-			return err
+			return fmt.Errorf("--add: %w", err)
 		}
-		if before.Commit != all.Commit || before.Machine != all.Machine || before.Settings != all.Settings {
-			return fmt.Errorf("--add: %s is of another commit or machine, or was made with other settings: run without --add", file)
+		if before.Machine != all.Machine || before.Settings != all.Settings {
+			return fmt.Errorf("--add: %s is of another machine, or was made with other settings: run without --add", file)
 		}
 		all = before
 	}
@@ -156,7 +165,8 @@ func (o options) bench(ctx context.Context) error {
 	}
 	for _, build := range o.builds {
 		err := o.measure(ctx, build, say, func(r result.Result) error {
-			all.Results = append(all.Results, r)
+			r.Commit = o.commit
+			all.Replace(r, began)
 			return all.Write(file)
 		})
 		if err != nil {
@@ -170,10 +180,13 @@ func (o options) bench(ctx context.Context) error {
 // measure runs the scenarios with one build, on a control plane of its own.
 func (o options) measure(ctx context.Context, build string, say func(string, ...any), done func(result.Result) error) (err error) {
 	plane := controlplane.Options{
-		BinDir: o.binDir, TreeDir: o.treeDir, Out: filepath.Join(o.out, build), Gate: build == result.GateOn, RetryStrategy: build == result.GateOn,
+		BinDir: o.binDir, TreeDir: o.treeDir, Out: filepath.Join(o.out, build), Gate: result.IsOurs(build), RetryStrategy: result.IsOurs(build),
 		QPS: o.settings.QPS, Workers: o.settings.Workers, LogLevel: 2, Audit: true, Profile: true, Say: say,
 	}
-	if build == result.Base || build == result.Later {
+	switch build {
+	case result.LaterGateOn:
+		plane.BinDir, plane.TreeDir = o.laterBinDir, o.laterTreeDir
+	case result.Base, result.Later:
 		plane = plane.WithPlain(filepath.Join(o.versionsDir, build))
 	}
 	started, err := controlplane.Start(ctx, plane)
@@ -183,15 +196,9 @@ func (o options) measure(ctx context.Context, build string, say func(string, ...
 	defer func() { err = errors.Join(err, started.Stop()) }()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	go func() {
-		select {
-		case <-started.Manager.Exited():
-			cancel(started.Died())
-		case <-ctx.Done():
-		}
-	}()
-	delays := build == result.GateOn || build == result.Later
-	w, err := newWorld(ctx, started, started.StoredVersion("workloads"), delays, o.settings.Seed, cancel)
+	manager := &manager{plane: started, died: cancel}
+	manager.watch(ctx)
+	w, err := newWorld(ctx, started, started.StoredVersion("workloads"), result.KnowsDelays(build), o.settings.Seed, cancel)
 	if err != nil {
 		return err
 	}
@@ -202,7 +209,7 @@ func (o options) measure(ctx context.Context, build string, say func(string, ...
 		return err
 	}
 	for i, n := range o.sizes {
-		s := &series{world: w, meter: newMeter(started, plane.Out), build: build, n: n, settings: o.settings, say: say, done: done}
+		s := &series{world: w, meter: newMeter(started, plane.Out), manager: manager, build: build, n: n, settings: o.settings, say: say, done: done}
 		if o.profile {
 			s.profiles = o.out
 		}

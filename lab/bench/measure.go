@@ -32,6 +32,7 @@ import (
 	"strings"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/procfs"
 
 	"kueue-acrequeueafter/lab/bench/result"
@@ -101,6 +102,9 @@ func (m *meter) end(ctx context.Context, r *result.Result) error {
 	r.Heap, err = m.heap(ctx)
 	return err
 }
+
+// renewed begins anew what a new process of the manager counts from zero.
+func (m *meter) renewed() { m.manager, m.reconciles = 0, map[string]int{} }
 
 // quiet waits until the manager has made no request for two seconds.
 func (m *meter) quiet(ctx context.Context) error {
@@ -291,15 +295,37 @@ func (m *meter) readReconciles(ctx context.Context) (map[string]int, error) {
 	if err != nil {
 		return nil, err
 	}
+	return sumBy(families["controller_runtime_reconcile_total"], "controller"), nil
+}
+
+// counted is what a manager tells of the workloads of a ClusterQueue.
+type counted struct {
+	reconciled       int // of all ClusterQueues
+	waiting, pending int // those that wait are pending, too
+}
+
+func (m *meter) counted(ctx context.Context, queue string) (c counted, err error) {
+	families, err := m.plane.Scrape(ctx)
+	if err != nil {
+		return c, err
+	}
+	c.reconciled = sumBy(families["controller_runtime_reconcile_total"], "controller")["workload_controller"]
+	c.waiting = sumBy(families["kueue_admission_check_retry_waiting_workloads"], "cluster_queue")[queue]
+	c.pending = sumBy(families["kueue_pending_workloads"], "cluster_queue")[queue]
+	return c, nil
+}
+
+// sumBy adds up the samples of counters and gauges by a label.
+func sumBy(family *dto.MetricFamily, name string) map[string]int {
 	sums := map[string]int{}
-	for _, metric := range families["controller_runtime_reconcile_total"].GetMetric() {
+	for _, metric := range family.GetMetric() {
 		for _, label := range metric.GetLabel() {
-			if label.GetName() == "controller" {
-				sums[label.GetValue()] += int(metric.GetCounter().GetValue())
+			if label.GetName() == name {
+				sums[label.GetValue()] += int(metric.GetCounter().GetValue() + metric.GetGauge().GetValue())
 			}
 		}
 	}
-	return sums, nil
+	return sums
 }
 
 func seconds(d time.Duration) float64 { return round(d.Seconds()) }

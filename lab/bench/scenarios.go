@@ -52,15 +52,18 @@ const (
 	// probes before a burst, and the time between two of them.
 	probes   = 5
 	interval = time.Second
+	// restarts of a manager, for an error bar.
+	restarts = 3
 )
 
 // series is the scenarios with one build and one number of workloads.
 type series struct {
 	*world
 	*meter
+	*manager
 	build, namespace string
 	n, round, probed int
-	bare             time.Duration // of the last round of writeBare
+	bare, limitBare  time.Duration // of the last round of writeBare
 	profiles         string        // directory for CPU profiles, or empty
 	settings         result.Settings
 	say              func(format string, args ...any)
@@ -68,12 +71,9 @@ type series struct {
 }
 
 // run runs the scenarios, all but the last two with the same jobs. Of several
-// numbers of workloads the first is for what the number does not change, such as
-// the gate when it is off, and the last for what it does.
+// numbers of workloads the first is for what the number does not change, and the last
+// for what it does.
 func (s *series) run(ctx context.Context, o options, first, last bool) error {
-	if s.build == result.GateOff && !first {
-		return nil
-	}
 	s.namespace = fmt.Sprintf("jobs-%d", s.n)
 	if err := s.MakeQueue(ctx, s.namespace, s.n, check+s.namespace); err != nil {
 		return err
@@ -81,26 +81,33 @@ func (s *series) run(ctx context.Context, o options, first, last bool) error {
 	if err := s.fresh(ctx); err != nil {
 		return err
 	}
+	ours := result.IsOurs(s.build)
 	for _, scenario := range o.scenarios {
 		var err error
 		s.round = 1
 		switch {
-		case scenario == result.Busy:
-			err = s.busy(ctx, last)
+		case scenario == result.Busy && last:
+			err = s.busy(ctx)
+		case scenario == result.Bare && last, scenario == result.Policy && last && ours:
+			err = s.bareRetries(ctx, scenario)
 		case !s.delays:
 		case scenario == result.Herd:
 			rounds := 1
-			if last && s.build == result.GateOn {
+			if last && ours {
 				rounds = max(o.rounds, 1)
 			}
 			err = s.herd(ctx, rounds)
 		case scenario == result.Spread && first:
-			err = s.delayed(ctx, scenario, func(i int) time.Duration { return time.Minute * time.Duration(i) / time.Duration(s.n) })
-		case (scenario == result.Bare || scenario == result.Policy) && s.build == result.GateOn && last:
-			err = s.bareRetries(ctx, scenario)
-		case scenario == result.Waiting && s.build == result.GateOn && last:
+			err = s.delayed(ctx, scenario, wait, func(i int) time.Duration {
+				return wait + (time.Minute * time.Duration(i) / time.Duration(s.n)).Truncate(time.Second)
+			})
+		case scenario == result.Waiting && ours && last:
 			err = s.waiting(ctx)
-		case scenario == result.Created && (first || s.build == result.GateOn):
+		case scenario == result.Restart && ours:
+			err = s.restart(ctx)
+		case scenario == result.Jitter && ours && last:
+			err = s.jitter(ctx)
+		case scenario == result.Created && (first || ours):
 			err = s.created(ctx)
 		case scenario == result.Two && first:
 			if !slices.Contains(o.scenarios, result.Created) {
@@ -119,7 +126,7 @@ func (s *series) run(ctx context.Context, o options, first, last bool) error {
 
 // measure runs do between begin and end, and hands the result on.
 func (s *series) measure(ctx context.Context, scenario string, do func(r *result.Result) error) error {
-	r := result.Result{Build: s.build, Scenario: scenario, Workloads: s.n, Round: max(s.round, 1)}
+	r := result.Result{Date: time.Now().UTC().Truncate(time.Second), Build: s.build, Scenario: scenario, Workloads: s.n, Round: max(s.round, 1)}
 	if err := s.quiet(ctx); err != nil {
 		return err
 	}
@@ -212,8 +219,8 @@ func (s *series) common() time.Time {
 // herd has all workloads wait until the same second. To compare with ours, a bare
 // client makes as many writes before each round, when there is nothing else to do.
 func (s *series) herd(ctx context.Context, rounds int) error {
-	if s.build != result.GateOn {
-		return s.delayed(ctx, result.Herd, together)
+	if !result.IsOurs(s.build) {
+		return s.delayed(ctx, result.Herd, wait, together)
 	}
 	if err := s.makeBare(ctx); err != nil {
 		return err
@@ -222,19 +229,19 @@ func (s *series) herd(ctx context.Context, rounds int) error {
 		if err := s.writeBare(ctx); err != nil {
 			return err
 		}
-		if err := s.delayed(ctx, result.Herd, together); err != nil {
+		if err := s.delayed(ctx, result.Herd, wait, together); err != nil {
 			return err
 		}
 	}
 	return s.deleteBare(ctx)
 }
 
-// together is the share of workloads with one deadline.
-func together(int) time.Duration { return 0 }
+// together is the delay of workloads with one deadline.
+func together(int) time.Duration { return wait }
 
-// delayed has all workloads wait until their deadline and a share that depends on
-// their order, and be reserved again. Unrelated jobs come meanwhile.
-func (s *series) delayed(ctx context.Context, scenario string, share func(i int) time.Duration) error {
+// delayed has all workloads wait for a delay that depends on their order, the first of
+// them for a time, and be reserved again. Unrelated jobs come meanwhile.
+func (s *series) delayed(ctx context.Context, scenario string, shortest time.Duration, delay func(i int) time.Duration) error {
 	var idle *result.Distribution
 	if scenario == result.Herd {
 		idle = s.probe(ctx, probes)
@@ -243,9 +250,9 @@ func (s *series) delayed(ctx context.Context, scenario string, share func(i int)
 		from, order := s.common(), 0
 		s.retryOnce(scenario, func() answer {
 			order++
-			return answer{state: "Retry", from: from, delay: wait + share(order-1).Truncate(time.Second)}
+			return answer{state: "Retry", from: from, delay: delay(order - 1)}
 		})
-		first := from.Add(wait)
+		first := from.Add(shortest)
 		if err := sleepUntil(ctx, first.Add(-time.Second)); err != nil {
 			return err
 		}
@@ -260,7 +267,7 @@ func (s *series) delayed(ctx context.Context, scenario string, share func(i int)
 		stuck := s.n - s.count(s.namespace, retried)
 		r.Stuck = &stuck
 		if scenario == result.Herd {
-			r.Unrelated, r.UnrelatedIdle, r.BareClient = burst, idle, seconds(s.bare)
+			r.Unrelated, r.UnrelatedIdle, r.BareClient, r.ServerLimit = burst, idle, seconds(s.bare), seconds(s.limitBare)
 		}
 		s.times(r)
 		return nil
@@ -300,37 +307,72 @@ func (s *series) expect(ctx context.Context, so string, timeout time.Duration, i
 	return err
 }
 
-// waiting measures workloads that wait, and nothing else; and then, for their
-// memory, the same ones when they are requeued and pending, in a queue that is held.
+// waiting measures workloads that wait, and nothing else.
 func (s *series) waiting(ctx context.Context) error {
 	from, delay := s.common(), observe+12*time.Second
 	s.retryOnce(result.Waiting, func() answer { return answer{state: "Retry", from: from, delay: delay} })
 	if err := s.expect(ctx, "waiting", s.limit(), waits); err != nil {
 		return err
 	}
-	var measured result.Result
-	keep := *s
-	keep.done = func(r result.Result) error { measured = r; return nil }
-	err := keep.measure(ctx, result.Waiting, func(*result.Result) error { return sleepUntil(ctx, time.Now().Add(observe)) })
+	err := s.measure(ctx, result.Waiting, func(*result.Result) error { return sleepUntil(ctx, time.Now().Add(observe)) })
 	if err != nil {
 		return err
+	}
+	return s.expect(ctx, "reserved again", time.Until(from.Add(delay))+s.limit(), retried)
+}
+
+// restart has new managers meet workloads that wait; and then, to compare, the same
+// ones when they are requeued and pending, in a queue that is held.
+func (s *series) restart(ctx context.Context) error {
+	from, delay := s.common(), restarts*(20*time.Second+time.Duration(s.n)*5*time.Millisecond)
+	s.retryOnce(result.Restart, func() answer { return answer{state: "Retry", from: from, delay: delay} })
+	if err := s.expect(ctx, "waiting", s.limit(), waits); err != nil {
+		return err
+	}
+	var measured []result.Result
+	keep := *s
+	keep.done = func(r result.Result) error { measured = append(measured, r); return nil }
+	for keep.round = 1; keep.round <= restarts; keep.round++ {
+		err := keep.measure(ctx, result.Restart, func(r *result.Result) (err error) {
+			if r.Known, err = s.renew(ctx, func(c counted) bool { return c.waiting == s.n }); err != nil {
+				return err
+			}
+			return s.quiet(ctx)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if time.Now().After(from.Add(delay)) {
+		return fmt.Errorf("%d restarts took longer than the delay of %s", restarts, delay)
 	}
 
 	if err := s.Stop(ctx, s.namespace, "Hold"); err != nil {
 		return err
 	}
-	err = s.expect(ctx, "requeued", time.Until(from.Add(delay))+s.limit(), func(w *workload) bool { return !w.back.IsZero() })
+	err := s.expect(ctx, "requeued", time.Until(from.Add(delay))+s.limit(), func(w *workload) bool { return !w.back.IsZero() })
 	if err != nil {
 		return err
 	}
-	if err := s.quiet(ctx); err != nil {
-		return err
-	}
-	if measured.HeapPending, err = s.heap(ctx); err != nil {
-		return err
-	}
-	if err := s.done(measured); err != nil {
-		return err
+	s.times(&measured[restarts-1])
+	for _, r := range measured {
+		if err := s.quiet(ctx); err != nil {
+			return err
+		}
+		if r.KnownPending, err = s.renew(ctx, func(c counted) bool { return c.pending == s.n }); err != nil {
+			return err
+		}
+		if err := s.quiet(ctx); err != nil {
+			return err
+		}
+		if r.HeapPending, err = s.heap(ctx); err != nil {
+			return err
+		}
+		s.say("%s, %s, %d workloads: known after %.2f s, pending after %.2f s; heap %.1f and %.1f MiB", s.build, result.Restart, s.n,
+			r.Known, r.KnownPending, float64(r.Heap)/(1<<20), float64(r.HeapPending)/(1<<20))
+		if err := s.done(r); err != nil {
+			return err
+		}
 	}
 	if err := s.Stop(ctx, s.namespace, "None"); err != nil {
 		return err
@@ -338,15 +380,48 @@ func (s *series) waiting(ctx context.Context) error {
 	return s.expect(ctx, "reserved again", s.limit(), reserved)
 }
 
-// bareRetries has the check say Retry for two minutes, each time it is asked, and
-// nothing else, as most controllers do. With a policy Kueue delays each of them.
-func (s *series) bareRetries(ctx context.Context, scenario string) error {
-	policy := "null"
-	if scenario == result.Policy {
-		policy = fmt.Sprintf(`{"strategy": "Static", "baseDelaySeconds": %d}`, policyDelay/time.Second)
+// renew starts a new manager, and returns how many seconds it takes from then until it
+// has looked at all workloads and its metrics count them as they should.
+func (s *series) renew(ctx context.Context, known func(counted) bool) (float64, error) {
+	start, err := s.manager.restart(ctx)
+	if err != nil {
+		return 0, err
 	}
+	s.meter.renewed()
+	for limit := time.Now().Add(s.limit()); ; {
+		c, err := s.counted(ctx, s.namespace)
+		if err != nil {
+			return 0, err
+		}
+		if known(c) && c.reconciled >= s.n {
+			return seconds(time.Since(start)), nil
+		}
+		if time.Now().After(limit) {
+			return 0, fmt.Errorf("%d workloads, of which a new manager has looked at %d, and counts %d as waiting, %d as pending", s.n, c.reconciled, c.waiting, c.pending)
+		}
+		if err := sleepUntil(ctx, time.Now().Add(50*time.Millisecond)); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// setPolicy sets spec.retry of the check of the series.
+func (s *series) setPolicy(ctx context.Context, policy string) error {
 	ac := s.Object("AdmissionCheck", "", check+s.namespace)
-	if err := s.Patch(ctx, ac, client.RawPatch(types.MergePatchType, []byte(`{"spec": {"retry": `+policy+`}}`))); err != nil {
+	return s.Patch(ctx, ac, client.RawPatch(types.MergePatchType, []byte(`{"spec": {"retry": `+policy+`}}`)))
+}
+
+// bareRetries has the check say Retry for two minutes, each time it is asked, and
+// nothing else, as most controllers do. With a policy Kueue delays each of them. The
+// manager is a new one, so that its memory is that of this scenario.
+func (s *series) bareRetries(ctx context.Context, scenario string) error {
+	if scenario == result.Policy {
+		policy := fmt.Sprintf(`{"strategy": "Static", "baseDelaySeconds": %d}`, policyDelay/time.Second)
+		if err := s.setPolicy(ctx, policy); err != nil {
+			return err
+		}
+	}
+	if _, err := s.manager.restart(ctx); err != nil {
 		return err
 	}
 	err := s.measure(ctx, scenario, func(*result.Result) error {
@@ -359,16 +434,34 @@ func (s *series) bareRetries(ctx context.Context, scenario string) error {
 		})
 		return sleepUntil(ctx, end)
 	})
-	if err != nil {
+	if err == nil {
+		err = s.expect(ctx, "reserved again", s.limit()+policyDelay, reserved)
+	}
+	if err == nil && scenario == result.Policy {
+		err = s.setPolicy(ctx, "null")
+	}
+	return err
+}
+
+// jitter has all workloads wait for a policy's delay and its jitter.
+func (s *series) jitter(ctx context.Context) error {
+	policy := fmt.Sprintf(`{"strategy": "Static", "baseDelaySeconds": %d, "jitter": "1"}`, policyDelay/time.Second)
+	if err := s.setPolicy(ctx, policy); err != nil {
 		return err
 	}
-	return s.expect(ctx, "reserved again", s.limit()+policyDelay, reserved)
+	if err := s.delayed(ctx, result.Jitter, policyDelay, func(int) time.Duration { return 0 }); err != nil {
+		return err
+	}
+	return s.setPolicy(ctx, "null")
 }
 
 // busy has the check say Retry for two minutes, each time it is asked, which is
-// measured; and then Ready: all jobs start in the end. With other builds than ours
-// the end of the last scenario is not waited for.
-func (s *series) busy(ctx context.Context, last bool) error {
+// measured; and then Ready: all jobs start in the end, which is waited for with our
+// builds alone.
+func (s *series) busy(ctx context.Context) error {
+	if _, err := s.manager.restart(ctx); err != nil {
+		return err
+	}
 	var measured result.Result
 	keep := *s
 	keep.done = func(r result.Result) error { measured = r; return nil }
@@ -386,7 +479,7 @@ func (s *series) busy(ctx context.Context, last bool) error {
 	if err != nil {
 		return err
 	}
-	if !last || s.build == result.GateOn {
+	if result.IsOurs(s.build) {
 		stuck, err := s.await(ctx, s.namespace, s.n, s.limit(), func(w *workload) bool { return w.admitted })
 		if err != nil {
 			return err
@@ -519,26 +612,39 @@ func (s *series) deleteBare(ctx context.Context) error {
 	return each(ctx, senders, s.n, func(i int) error { return s.Delete(ctx, s.bareObject(i)) })
 }
 
-// writeBare measures how long a client without a queue, with as many workers and
-// the same limits as the manager, needs for n status writes like those that end a
-// delay.
+// writeBare measures how long a client without a queue needs for n status writes like
+// those that end a delay: with as many workers and the same limits as the manager, and
+// with many workers and no limit but that of the API server.
 func (s *series) writeBare(ctx context.Context) error {
+	for _, client := range []struct {
+		took         *time.Duration
+		workers, qps int
+	}{{&s.limitBare, senders, -1}, {&s.bare, s.settings.Workers, s.settings.QPS}} {
+		if err := s.quiet(ctx); err != nil {
+			return err
+		}
+		start := time.Now()
+		if err := s.patchBare(ctx, client.workers, client.qps); err != nil {
+			return err
+		}
+		*client.took = time.Since(start)
+	}
+	return nil
+}
+
+func (s *series) patchBare(ctx context.Context, workers, qps int) error {
 	config := rest.CopyConfig(s.config)
-	config.QPS, config.Burst = float32(s.settings.QPS), 2*s.settings.QPS
+	config.QPS, config.Burst = float32(qps), 2*qps
 	bare, err := client.New(config, client.Options{})
 	if err != nil {
 		return err
 	}
-	if err := s.quiet(ctx); err != nil {
-		return err
-	}
-	start := time.Now()
-	now := start.UTC().Format(time.RFC3339)
+	now := time.Now().UTC().Format(time.RFC3339)
 	condition := func(name, status, reason string) map[string]any {
 		return map[string]any{"type": name, "status": status, "reason": reason, "lastTransitionTime": now,
 			"message": "Admission check check asked for a retry, which has begun"}
 	}
-	err = each(ctx, s.settings.Workers, s.n, func(i int) error {
+	return each(ctx, workers, s.n, func(i int) error {
 		obj := s.bareObject(i)
 		obj.Object["status"] = map[string]any{
 			"admissionChecks": []any{map[string]any{"name": check + s.namespace, "state": "Pending", "message": "Reset to Pending", "lastTransitionTime": now, "retryCount": int64(1)}},
@@ -548,8 +654,6 @@ func (s *series) writeBare(ctx context.Context) error {
 		}
 		return bare.Status().Patch(ctx, obj, client.Apply, client.FieldOwner("bench"), client.ForceOwnership)
 	})
-	s.bare = time.Since(start)
-	return err
 }
 
 // record takes CPU profiles of the manager and of the API server until stop is

@@ -20,102 +20,158 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"kueue-acrequeueafter/lab/bench/result"
 )
 
-// figure is one that was to be reached.
+// figure is one that was to be reached, with each of our builds that was measured.
 type figure struct {
-	What, Wanted, Reached string
-	Yes                   bool
+	What, Wanted string
+	Reached      map[string]reached
+}
+
+type reached struct {
+	Text string
+	Yes  bool
+}
+
+// ours are the builds that the figures are about.
+func ours(run *result.Run) []string {
+	var all []string
+	for _, build := range result.Builds {
+		if result.IsOurs(build) && slices.ContainsFunc(run.Results, func(r result.Result) bool { return r.Build == build }) {
+			all = append(all, build)
+		}
+	}
+	return all
 }
 
 // figures compares the run with the figures that were set. What was not run is left out.
 func figures(run *result.Run) []figure {
 	var all []figure
-	add := func(what, wanted string, yes bool, reached string, args ...any) {
-		all = append(all, figure{What: what, Wanted: wanted, Reached: fmt.Sprintf(reached, args...), Yes: yes})
-	}
-
-	if retries := slices.Concat(pick(run, result.GateOn, result.Herd, 0), pick(run, result.GateOn, result.Spread, 0)); len(retries) > 0 {
-		most := highest(retries, workloadWritesEach)
-		add("writes by Kueue to a Workload for one delayed retry: evicted, released, requeued, reserved again (on average over the workloads, the most of all rounds)",
-			"at most 4", most <= 4, "%s", number(most))
-		early := total(retries, func(r result.Result) float64 { return float64(r.Early) })
-		add("workloads that were requeued, or held quota again, before their deadline", "0", early == 0, "%s of %s", number(early), number(total(retries, workloads)))
-	}
-	if two := pick(run, result.GateOn, result.Two, 0); len(two) > 0 {
-		most := highest(two, workloadWritesEach)
-		add("the same, when the deadline changes once while it waits", "at most 5", most <= 5, "%s", number(most))
-	}
-	if waiting := pick(run, result.GateOn, result.Waiting, 0); len(waiting) > 0 {
-		writes, reconciled := total(waiting, workloadWrites), total(waiting, reconciles)
-		add("writes to a Workload, and reconciles of any kind, while workloads wait", "0 and 0", writes == 0 && reconciled == 0,
-			"%s and %s for %s workloads", number(writes), number(reconciled), number(total(waiting, workloads)))
-	}
-	if spread := pick(run, result.GateOn, result.Spread, 100); len(spread) > 0 {
-		p99 := highest(spread, percentile(requeued, 99))
-		add("100 workloads with deadlines apart: p99 of the time from the deadline to `Requeued=True`", "under 0.5 s", p99 < 0.5, "%s s", number(p99))
-	}
-
-	herd := pick(run, result.GateOn, result.Herd, 1000)
-	bareClient := func(r result.Result) float64 { return positive(r.BareClient) }
-	if ratios := each(herd, func(r result.Result) float64 { return percentile(requeued, 100)(r) / bareClient(r) }); len(ratios) > 0 {
-		add("1,000 workloads with one deadline: the last `Requeued=True`, against what a bare client with as many workers needs for as many writes",
-			"within 2 times", median(ratios) <= 2, "%s times (%s s, %s s)", withSpread(ratios), number(median(each(herd, percentile(requeued, 100)))), number(median(each(herd, bareClient))))
-	}
-	last := percentile(reserved, 100)
-	for _, fresh := range []struct{ scenario, what string }{
-		{result.Fresh, "1,000 fresh ones that were in the queue when it was let go: one write each"},
-		{result.Created, "1,000 fresh jobs, from their creation"},
-	} {
-		first := each(pick(run, result.GateOn, fresh.scenario, 1000), last)
-		if all := median(first); len(each(herd, last)) > 0 && all > 0 {
-			ratios := each(herd, func(r result.Result) float64 { return last(r) / all })
-			add("the same 1,000: the last one reserved again, against the last of "+fresh.what,
-				"within 1.2 times", median(ratios) <= 1.2, "%s times (%s s, %s s)", withSpread(ratios), number(median(each(herd, last))), number(all))
-		}
-	}
-	if ratios := each(herd, func(r result.Result) float64 { return percentile(held, 100)(r) / bareClient(r) }); len(ratios) > 0 {
-		add("the quota of the same 1,000 after the `Retry` of their check, with nothing to stop: the last one free, against what the bare client needs for one write each",
-			"two writes and no wait in between: within 2 times", median(ratios) <= 2, "%s times (%s s)", withSpread(ratios), number(median(each(herd, percentile(held, 100)))))
-	}
-	if perWorkload := memoryOfWaiting(run); !math.IsNaN(perWorkload) {
-		add("live heap for a waiting workload, above that for a pending one", "under 1,024 bytes", perWorkload < 1024, "%.0f bytes", perWorkload)
-	}
-	if bare, policy := each(pick(run, result.GateOn, result.Bare, 1000), workloadWrites), each(pick(run, result.GateOn, result.Policy, 1000), workloadWrites); len(bare) > 0 && len(policy) > 0 {
-		fewer := median(bare) / median(policy)
-		add("a check that says `Retry` and nothing else for two minutes, 1,000 workloads: writes without a policy against those with one of 30 s",
-			"20 times as many", fewer >= 20, "%s times (%s, %s)", number(fewer), number(median(bare)), number(median(policy)))
-	}
-	if off, on := throughput(run, false, seconds), throughput(run, true, seconds); len(off) > 0 && len(on) > 0 {
-		change := median(on) - median(off)
-		noise := max(slices.Max(off)-slices.Min(off), slices.Max(on)-slices.Min(on))
-		add("upstream's benchmark of the scheduler, gate on against off: seconds until all workloads are through",
-			"slower by no more than the rounds of one of them differ", change <= noise,
-			"on %s, off %s: %+.1f%%; CPU of the manager, s: on %s, off %s", withSpread(on), withSpread(off), 100*change/median(off),
-			withSpread(throughput(run, true, cpu)), withSpread(throughput(run, false, cpu)))
+	for _, build := range ours(run) {
+		figuresOf(run, build, func(what, wanted string, yes bool, text string, args ...any) {
+			i := slices.IndexFunc(all, func(f figure) bool { return f.What == what })
+			if i < 0 {
+				i = len(all)
+				all = append(all, figure{What: what, Wanted: wanted, Reached: map[string]reached{}})
+			}
+			all[i].Reached[build] = reached{Text: fmt.Sprintf(text, args...), Yes: yes}
+		})
 	}
 	return all
 }
 
-// memoryOfWaiting returns how many bytes of live heap a waiting workload takes
-// more than a pending one, from the most workloads that were measured.
-func memoryOfWaiting(run *result.Run) float64 {
-	bytes, most := math.NaN(), 0
-	for _, r := range pick(run, result.GateOn, result.Waiting, 0) {
-		if r.HeapPending > 0 && r.Workloads > most {
-			bytes, most = float64(r.Heap-r.HeapPending)/workloads(r), r.Workloads
+func figuresOf(run *result.Run, build string, add func(what, wanted string, yes bool, text string, args ...any)) {
+	if retries := slices.Concat(pick(run, build, result.Herd, 0), pick(run, build, result.Spread, 0)); len(retries) > 0 {
+		most := highest(retries, workloadWritesEach)
+		add("writes by Kueue to a Workload for one delayed retry: evicted and released, requeued, reserved again (on average over the workloads, the most of all rounds)",
+			"3", most <= 3, "%s", number(most))
+		early := total(retries, func(r result.Result) float64 { return float64(r.Early) })
+		add("workloads that were requeued, or held quota again, before their deadline", "0", early == 0, "%s of %s", number(early), number(total(retries, workloads)))
+	}
+	if two := pick(run, build, result.Two, 0); len(two) > 0 {
+		most := highest(two, workloadWritesEach)
+		add("the writes when the deadline changes once while it waits", "4", most <= 4, "%s", number(most))
+	}
+	if waiting := pick(run, build, result.Waiting, 0); len(waiting) > 0 {
+		writes, reconciled := total(waiting, workloadWrites), total(waiting, reconciles)
+		add("writes to a Workload, and reconciles of any kind, while workloads wait", "0 and 0", writes == 0 && reconciled == 0,
+			"%s and %s for %s workloads", number(writes), number(reconciled), number(total(waiting, workloads)))
+	}
+	if spread := pick(run, build, result.Spread, 100); len(spread) > 0 {
+		p99 := highest(spread, percentile(requeued, 99))
+		add("100 workloads with deadlines apart: p99 of the time from the deadline to `Requeued=True`", "under 0.1 s", p99 < 0.1, "%s s", number(p99))
+	}
+
+	herd := pick(run, build, result.Herd, 1000)
+	bareClient := func(r result.Result) float64 { return positive(r.BareClient) }
+	if ratios := each(herd, func(r result.Result) float64 { return percentile(requeued, 100)(r) / bareClient(r) }); len(ratios) > 0 {
+		add("1,000 workloads with one deadline: the last `Requeued=True`, against what a bare client with as many workers needs for as many writes",
+			"within 1.5 times", median(ratios) <= 1.5, "%s times (%s s, %s s)", withSpread(ratios), number(median(each(herd, percentile(requeued, 100)))), number(median(each(herd, bareClient))))
+	}
+	last := percentile(reserved, 100)
+	for _, fresh := range []struct {
+		scenario, what, wanted string
+		times                  float64
+	}{
+		{result.Fresh, "1,000 fresh ones that were in the queue when it was let go: one write each, where a return costs two", "within 2 times", 2},
+		{result.Created, "1,000 fresh jobs, from their creation", "under it", 1},
+	} {
+		first := each(pick(run, build, fresh.scenario, 1000), last)
+		if all := median(first); len(each(herd, last)) > 0 && all > 0 {
+			ratios := each(herd, func(r result.Result) float64 { return last(r) / all })
+			add("the same 1,000: the last one reserved again, against the last of "+fresh.what,
+				fresh.wanted, median(ratios) <= fresh.times, "%s times (%s s, %s s)", withSpread(ratios), number(median(each(herd, last))), number(all))
 		}
 	}
-	return bytes
+	if ratios := each(herd, func(r result.Result) float64 { return percentile(held, 100)(r) / bareClient(r) }); len(ratios) > 0 {
+		add("the quota of the same 1,000 after the `Retry` of their check, with nothing to stop: the last one free, against what the bare client needs for one write each",
+			"one write each", median(ratios) <= 1, "%s times (%s s)", withSpread(ratios), number(median(each(herd, percentile(held, 100)))))
+	}
+	if restarts := pick(run, build, result.Restart, most(run, build, result.Restart)); len(restarts) > 0 {
+		n := number(workloads(restarts[0]))
+		known := each(restarts, func(r result.Result) float64 { return positive(r.Known) })
+		pending := each(restarts, func(r result.Result) float64 { return positive(r.KnownPending) })
+		written := total(restarts, workloadWrites)
+		add(n+" waiting, a new manager: until all deadlines are known again, against as many pending ones", "no write, and as long",
+			written == 0 && median(known) <= slices.Max(pending), "%s writes; %s s, %s s", number(written), withSpread(known), withSpread(pending))
+		per := func(heap func(result.Result) int64) []float64 {
+			return each(restarts, func(r result.Result) float64 { return float64(heap(r)) / workloads(r) })
+		}
+		waiting, queued := per(func(r result.Result) int64 { return r.Heap }), per(func(r result.Result) int64 { return r.HeapPending })
+		more, noise := median(waiting)-median(queued), max(width(waiting), width(queued))
+		add("live heap for one of them, above that for a pending one", "under 1,024 bytes, and to be told from noise", more < 1024 && noise < 1024,
+			"%.0f bytes; the rounds differ by %.0f", more, noise)
+	}
+	if off, on := throughput(run, build, false, seconds), throughput(run, build, true, seconds); len(off) > 0 && len(on) > 0 {
+		change := 100 * (median(on)/median(off) - 1)
+		add("upstream's benchmark of the scheduler, gate on against off: seconds until all workloads are through",
+			"within 3%, 5 rounds in turn", change <= 3 && len(on) >= 5, "%+.1f%% over %d rounds: on %s, off %s; CPU of the manager, s: on %s, off %s", change, len(on), withSpread(on), withSpread(off),
+			withSpread(throughput(run, build, true, cpu)), withSpread(throughput(run, build, false, cpu)))
+	}
+	bare, plain := pick(run, build, result.Bare, 1000), pick(run, plainOf[build], result.Bare, 1000)
+	if len(bare) > 0 && len(plain) > 0 {
+		for _, cost := range []struct {
+			what string
+			of   value
+		}{
+			{"CPU of the manager for each retry, ms", cpuOfRetry},
+			{"peak memory of the manager, MiB", peakMemory},
+			{"live heap of the manager, MiB", heap},
+		} {
+			mine, others := median(each(bare, cost.of)), median(each(plain, cost.of))
+			add("a check that says `Retry` at once, without a delay, for two minutes, 1,000 workloads: "+cost.what+", against plain Kueue's", "no more", mine <= others,
+				"%s times (%s, %s)", number(mine/others), number(mine), number(others))
+		}
+	}
+	if policy := each(pick(run, build, result.Policy, 1000), workloadWrites); len(bare) > 0 && len(policy) > 0 {
+		without := median(each(bare, workloadWrites))
+		add("the same check: writes without a policy against those with one of 30 s", "20 times as many", without/median(policy) >= 20,
+			"%s times (%s, %s)", number(without/median(policy)), number(without), number(median(policy)))
+	}
 }
 
+// plainOf is the release without the patches that our build is compared with.
+var plainOf = map[string]string{result.GateOn: result.Base, result.LaterGateOn: result.Later}
+
+// most returns the greatest number of workloads that a scenario was run with.
+func most(run *result.Run, build, scenario string) int {
+	n := 0
+	for _, r := range pick(run, build, scenario, 0) {
+		n = max(n, r.Workloads)
+	}
+	return n
+}
+
+func width(values []float64) float64 { return slices.Max(values) - slices.Min(values) }
+
 // throughput returns a value of each round with the gate on or off.
-func throughput(run *result.Run, gate bool, v func(result.Throughput) float64) []float64 {
+func throughput(run *result.Run, build string, gate bool, v func(result.Throughput) float64) []float64 {
 	var values []float64
 	for _, t := range run.Throughput {
-		if t.Gate == gate {
+		if t.Gate == gate && strings.HasPrefix(plainOf[build], t.Base+".") {
 			values = append(values, v(t))
 		}
 	}
@@ -150,6 +206,10 @@ func sum(counts map[string]int) int {
 	}
 	return total
 }
+
+func cpuOfRetry(r result.Result) float64 { return 1000 * r.CPUSeconds / positive(float64(r.Evictions)) }
+func peakMemory(r result.Result) float64 { return positive(float64(r.PeakMemory) / (1 << 20)) }
+func heap(r result.Result) float64       { return positive(float64(r.Heap) / (1 << 20)) }
 
 func writes(r result.Result) float64 { return float64(r.Writes("")) }
 

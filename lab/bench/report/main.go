@@ -24,13 +24,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"kueue-acrequeueafter/lab/bench/result"
 )
 
 func main() {
 	runPath := flag.String("run", "", "JSON of the run")
-	throughputPath := flag.String("throughput", "", "JSON of runs of the scheduler's benchmark; left out if there is no such file")
+	throughputPaths := flag.String("throughput", "", "JSON of runs of the scheduler's benchmark, separated by commas; left out if there is no such file")
 	notesPath := flag.String("notes", "", "hand-written part of the page, in Markdown; left out if there is no such file")
 	out := flag.String("out", "", "page to write, in Markdown")
 	pictures := flag.String("pictures", "", "folder of the pictures")
@@ -43,13 +44,13 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	if err := report(*runPath, *throughputPath, *notesPath, *out, *pictures); err != nil {
+	if err := report(*runPath, strings.Split(*throughputPaths, ","), *notesPath, *out, *pictures); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
 }
 
-func report(runPath, throughputPath, notesPath, out, pictures string) error {
+func report(runPath string, throughputPaths []string, notesPath, out, pictures string) error {
 	run, err := result.Read(runPath)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: run make bench first", err)
@@ -57,10 +58,12 @@ func report(runPath, throughputPath, notesPath, out, pictures string) error {
 	if err != nil {
 		return err
 	}
-	if throughput, err := result.Read(throughputPath); err == nil {
-		run.Throughput = append(run.Throughput, throughput.Throughput...)
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return err
+	for _, path := range throughputPaths {
+		if throughput, err := result.Read(path); err == nil {
+			run.Throughput = append(run.Throughput, throughput.Throughput...)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	notes, err := os.ReadFile(notesPath)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

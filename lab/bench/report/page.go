@@ -21,6 +21,7 @@ import (
 	_ "embed"
 	"strings"
 	"text/template"
+	"time"
 
 	"kueue-acrequeueafter/lab/bench/result"
 )
@@ -35,6 +36,9 @@ func write(run *result.Run, notes, pictures string, drawn map[string]bool) ([]by
 		"number":    number,
 		"cells":     func(cells []string) string { return "| " + strings.Join(cells, " | ") + " |" },
 		"divider":   func(builds []string) string { return "|---|" + strings.Repeat("---:|", len(builds)) },
+		"label":     func(build string) string { return labels[build] },
+		"join":      func(texts []string) string { return strings.Join(texts, ", ") },
+		"day":       func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") },
 	}).Parse(page)
 	if err != nil {
 		return nil, err
@@ -42,11 +46,14 @@ func write(run *result.Run, notes, pictures string, drawn map[string]bool) ([]by
 	var b bytes.Buffer
 	err = t.Execute(&b, struct {
 		*result.Run
+		Ours     []string
+		Says     []string
 		Figures  []figure
+		Parts    []part
 		Sections []section
 		Notes    string
 		Pictures string
 		Drawn    map[string]bool
-	}{run, figures(run), sections(run), strings.TrimSpace(notes), pictures, drawn})
+	}{run, ours(run), says(run), figures(run), parts(run), sections(run), strings.TrimSpace(notes), pictures, drawn})
 	return b.Bytes(), err
 }

@@ -20,9 +20,11 @@ import (
 	"bytes"
 	"fmt"
 	"image/color"
+	"math"
 	"os"
 	"path/filepath"
 
+	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
@@ -36,10 +38,11 @@ import (
 // styles of the builds: colours of Okabe and Ito, which most colour-blind readers
 // tell apart, and dashes.
 var styles = map[string]plotdraw.LineStyle{
-	result.GateOn:  {Color: color.RGBA{0x00, 0x72, 0xb2, 0xff}, Width: vg.Points(2.2)},
-	result.GateOff: {Color: color.RGBA{0xe6, 0x9f, 0x00, 0xff}, Width: vg.Points(1.8), Dashes: dashes(7, 3)},
-	result.Base:    {Color: color.RGBA{0x00, 0x9e, 0x73, 0xff}, Width: vg.Points(1.8), Dashes: dashes(7, 2, 2, 2)},
-	result.Later:   {Color: color.RGBA{0xd5, 0x5e, 0x00, 0xff}, Width: vg.Points(1.8), Dashes: dashes(3, 2)},
+	result.GateOn:      {Color: color.RGBA{0x00, 0x72, 0xb2, 0xff}, Width: vg.Points(2.2)},
+	result.GateOff:     {Color: color.RGBA{0xe6, 0x9f, 0x00, 0xff}, Width: vg.Points(1.8), Dashes: dashes(7, 3)},
+	result.Base:        {Color: color.RGBA{0x00, 0x9e, 0x73, 0xff}, Width: vg.Points(1.8), Dashes: dashes(7, 2, 2, 2)},
+	result.LaterGateOn: {Color: color.RGBA{0x56, 0xb4, 0xe9, 0xff}, Width: vg.Points(2.2), Dashes: dashes(10, 2)},
+	result.Later:       {Color: color.RGBA{0xd5, 0x5e, 0x00, 0xff}, Width: vg.Points(1.8), Dashes: dashes(3, 2)},
 }
 
 func dashes(points ...vg.Length) []vg.Length { return points }
@@ -83,12 +86,14 @@ func draw(run *result.Run, folder string) (map[string]bool, error) {
 			return nil, fmt.Errorf("picture %s: %w", name, err)
 		}
 	}
-	p, err := bars(run, "Writes by Kueue while a check is busy for two minutes", "writes per workload", result.Busy, forEach(writes))
-	if err == nil {
-		err = save("busy", p)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("picture busy: %w", err)
+	for name, plot := range map[string]func(*result.Run) (*plot.Plot, error){"writes": writesOfRetry, "growth": growth} {
+		p, err := plot(run)
+		if err == nil {
+			err = save(name, p)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("picture %s: %w", name, err)
+		}
 	}
 	return drawn, nil
 }
@@ -159,8 +164,8 @@ func (c curve) plot(run *result.Run) (*plot.Plot, error) {
 		}
 		return nil
 	}
-	for _, build := range builds {
-		if err := add(build.Label, styles[build.Name], pick(run, build.Name, c.scenario, n), c.times); err != nil {
+	for _, build := range result.Builds {
+		if err := add(labels[build], styles[build], pick(run, build, c.scenario, n), c.times); err != nil {
 			return nil, err
 		}
 	}
@@ -176,62 +181,103 @@ func (c curve) plot(run *result.Run) (*plot.Plot, error) {
 	return p, nil
 }
 
-// bars draws a value for each build and number of workloads, nil if there is none.
-func bars(run *result.Run, title, label, scenario string, v value) (*plot.Plot, error) {
-	all := sizes(run, scenario)
-	if len(all) == 0 {
-		return nil, nil
-	}
-	p := newPlot(title)
-	p.X.Label.Text, p.Y.Label.Text = "workloads", label
-	p.Legend.Top = true
-	names := make([]string, len(all))
-	for i, n := range all {
-		names[i] = thousands(n)
-	}
-	p.NominalX(names...)
-	const width = 34
-	empty := true
-	for i, build := range builds {
-		heights := make(plotter.Values, len(all))
-		measured := false
-		labels := plotter.XYLabels{}
-		for j, n := range all {
-			if found := each(pick(run, build.Name, scenario, n), v); len(found) > 0 {
-				heights[j], measured = median(found), true
-				labels.XYs = append(labels.XYs, plotter.XY{X: float64(j), Y: heights[j]})
-				labels.Labels = append(labels.Labels, number(heights[j]))
-			}
-		}
-		if !measured {
+// writesOfRetry draws what one delayed retry costs with each build, nil if that was not
+// measured.
+func writesOfRetry(run *result.Run) (*plot.Plot, error) {
+	n := largest(run, result.Herd)
+	p := newPlot(fmt.Sprintf("Writes by Kueue for one delayed retry, %s workloads with one deadline", thousands(n)))
+	p.Y.Label.Text = "writes for each"
+	var names []string
+	for _, build := range result.Builds {
+		found := each(pick(run, build, result.Herd, n), forEach(writes))
+		if len(found) == 0 {
 			continue
 		}
-		chart, err := plotter.NewBarChart(heights, vg.Points(width))
+		height, at := median(found), float64(len(names))
+		names = append(names, labels[build])
+		chart, err := plotter.NewBarChart(plotter.Values{height}, vg.Points(60))
 		if err != nil {
 			return nil, err
 		}
-		chart.Color, chart.LineStyle.Width = styles[build.Name].Color, 0
-		chart.Offset = vg.Points(width) * vg.Length(float64(i)-float64(len(builds)-1)/2)
-		numbers, err := plotter.NewLabels(labels)
+		chart.Color, chart.LineStyle.Width, chart.XMin = styles[build].Color, 0, at
+		text, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: at, Y: height}}, Labels: []string{number(height)}})
 		if err != nil {
 			return nil, err
 		}
-		for k := range numbers.TextStyle {
-			numbers.TextStyle[k].XAlign = -0.5
-			numbers.TextStyle[k].Font.Size = vg.Points(9)
+		text.TextStyle[0].XAlign, text.TextStyle[0].Font.Size = -0.5, vg.Points(10)
+		text.Offset = vg.Point{Y: vg.Points(2)}
+		p.Add(chart, text)
+	}
+	if len(names) == 0 {
+		return nil, nil
+	}
+	p.NominalX(names...)
+	p.Y.Min = 0
+	p.Y.Max *= 1.15 // room for the numbers
+	p.X.Min, p.X.Max = -0.6, float64(len(names))-0.4
+	return p, nil
+}
+
+// growing are the costs whose growth is drawn.
+var growing = []struct {
+	label, scenario string
+	value           value
+	color           color.Color
+}{
+	{"one deadline: the last requeued, s", result.Herd, percentile(requeued, 100), styles[result.GateOn].Color},
+	{"one deadline: CPU of the manager, s", result.Herd, func(r result.Result) float64 { return r.CPUSeconds }, styles[result.Later].Color},
+	{"waiting: new manager until all are known, s", result.Restart, func(r result.Result) float64 { return positive(r.Known) }, styles[result.Base].Color},
+	{"waiting: live heap, MiB", result.Restart, heap, styles[result.GateOff].Color},
+}
+
+// growth draws how costs grow with the number of workloads, on logarithmic axes: nil if
+// there are less than three numbers. Dashed are those on the later base.
+func growth(run *result.Run) (*plot.Plot, error) {
+	p := newPlot("Growth with the number of workloads")
+	p.X.Label.Text, p.Y.Label.Text = "workloads", "seconds, MiB"
+	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
+		axis.Scale, axis.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+	}
+	p.Legend.Top = true
+	empty := true
+	for _, cost := range growing {
+		for _, build := range ours(run) {
+			points, slope := grows(run, build, cost.scenario, cost.value)
+			if len(points) < 3 {
+				continue
+			}
+			line, dots, err := plotter.NewLinePoints(points)
+			if err != nil {
+				return nil, err
+			}
+			line.LineStyle = plotdraw.LineStyle{Color: cost.color, Width: vg.Points(1.8), Dashes: styles[build].Dashes}
+			dots.Color, dots.Shape = cost.color, plotdraw.CircleGlyph{}
+			p.Add(line, dots)
+			p.Legend.Add(fmt.Sprintf("%s: %s, n^%.2f", labels[build], cost.label, slope), line)
+			empty = false
 		}
-		numbers.Offset = vg.Point{X: chart.Offset, Y: vg.Points(2)}
-		p.Add(chart, numbers)
-		p.Legend.Add(build.Label, chart)
-		empty = false
 	}
 	if empty {
 		return nil, nil
 	}
-	p.Y.Min = 0
-	p.Y.Max *= 1.35 // room for the legend
-	p.X.Min, p.X.Max = -0.6, float64(len(all))-0.4
+	p.Y.Max *= 60 // room for the legend
 	return p, nil
+}
+
+// grows returns the medians of a cost against the number of workloads, and the slope of
+// the line through their logarithms.
+func grows(run *result.Run, build, scenario string, v value) (points plotter.XYs, slope float64) {
+	var xs, ys []float64
+	for _, n := range sizes(run, scenario) {
+		if values := each(pick(run, build, scenario, n), v); len(values) > 0 {
+			points = append(points, plotter.XY{X: float64(n), Y: median(values)})
+			xs, ys = append(xs, math.Log(float64(n))), append(ys, math.Log(median(values)))
+		}
+	}
+	if len(points) > 1 {
+		_, slope = stat.LinearRegression(xs, ys, nil, false)
+	}
+	return points, slope
 }
 
 // svg draws on white, so that the picture can be read on a dark page as well.

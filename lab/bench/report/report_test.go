@@ -48,25 +48,34 @@ func small() *result.Run {
 			BareClient: 4,
 		}
 	}
+	restart := func(n int, known float64) result.Result {
+		return result.Result{Build: result.GateOn, Scenario: result.Restart, Workloads: n, Heap: int64(10_000_000 + 3_500*n), HeapPending: int64(10_000_000 + 3_000*n), Known: known, KnownPending: 21}
+	}
 	apart := result.Result{Build: result.GateOn, Scenario: result.Spread, Workloads: 100, Round: 1,
 		Calls: []result.Call{calls("patch", "workloads/status", 410)}, Requeued: distribution(0.2, 0.6), Held: distribution(0.1), Early: 1}
-	return &result.Run{
-		Date: time.Date(2026, time.February, 6, 10, 0, 0, 0, time.UTC), Commit: "0123456",
+	run := &result.Run{
 		Machine: result.Machine{CPU: "A processor", Cores: 2, MemoryMiB: 8192, Kernel: "6.1", Go: "go1.26"},
 		Results: []result.Result{
 			{Build: result.GateOn, Scenario: result.Fresh, Workloads: 1000, Round: 1, Reserved: distribution(5, 10)},
 			{Build: result.GateOn, Scenario: result.Created, Workloads: 1000, Round: 1, Reserved: distribution(5, 20)},
-			herd(result.GateOn, 1, 1), herd(result.GateOn, 2, 1.1), herd(result.Later, 1, 2),
+			herd(result.GateOn, 1, 1), herd(result.GateOn, 2, 1.1), herd(result.LaterGateOn, 1, 1), herd(result.Later, 1, 2),
 			apart,
-			{Build: result.GateOn, Scenario: result.Waiting, Workloads: 1000, Round: 1, Heap: 3_500_000, HeapPending: 3_000_000},
-			{Build: result.GateOn, Scenario: result.Busy, Workloads: 100, Calls: []result.Call{calls("patch", "workloads/status", 4000)}},
-			{Build: result.Base, Scenario: result.Busy, Workloads: 100, Calls: []result.Call{calls("patch", "workloads/status", 40000)}},
-			{Build: result.Base, Scenario: result.Busy, Workloads: 1000, Calls: []result.Call{calls("patch", "workloads/status", 100000)}},
+			{Build: result.GateOn, Scenario: result.Waiting, Workloads: 1000, Round: 1},
+			restart(100, 0.5), restart(1000, 2), restart(1000, 3), restart(10000, 20), restart(10000, 22),
+			{Build: result.GateOn, Scenario: result.Bare, Workloads: 1000, Calls: []result.Call{calls("patch", "workloads/status", 40000)}, Evictions: 4000, CPUSeconds: 40, PeakMemory: 200 << 20, Heap: 50 << 20},
+			{Build: result.Base, Scenario: result.Bare, Workloads: 1000, Calls: []result.Call{calls("patch", "workloads/status", 30000)}, Evictions: 3000, CPUSeconds: 45, PeakMemory: 100 << 20, Heap: 50 << 20},
+			{Build: result.GateOn, Scenario: result.Policy, Workloads: 1000, Calls: []result.Call{calls("patch", "workloads/status", 10000)}},
 		},
 		Throughput: []result.Throughput{
-			{Round: 1, Workloads: 500, Seconds: 40, CPU: 5}, {Gate: true, Round: 1, Workloads: 500, Seconds: 41, CPU: 6.5}, {Round: 2, Workloads: 500, Seconds: 42, CPU: 7},
+			{Base: "v0.14", Round: 1, Workloads: 500, Seconds: 40, CPU: 5}, {Base: "v0.14", Gate: true, Round: 1, Workloads: 500, Seconds: 41, CPU: 6.5}, {Base: "v0.14", Round: 2, Workloads: 500, Seconds: 42, CPU: 7},
+			{Base: "v0.19", Round: 1, Workloads: 500, Seconds: 80, CPU: 5},
 		},
 	}
+	for i := range run.Results {
+		run.Results[i].Date = time.Date(2026, time.February, 6, 10, i, 0, 0, time.UTC)
+		run.Results[i].Commit = "0123456789abcdef"
+	}
+	return run
 }
 
 func TestFigures(t *testing.T) {
@@ -78,19 +87,25 @@ func TestFigures(t *testing.T) {
 		{"before their deadline", "1 of 2,100", false},
 		{"while workloads wait", "0 and 0 for 1,000 workloads", true},
 		{"deadlines apart", "0.60 s", false},
-		{"bare client", "1.57 (1.50–1.65) times (6.30 s, 4 s)", true},
+		{"bare client", "1.57 (1.50–1.65) times (6.30 s, 4 s)", false},
 		{"fresh ones", "1.16 (1.10–1.21) times (11.6 s, 10 s)", true},
 		{"from their creation", "0.58 (0.55–0.60) times (11.6 s, 20 s)", true},
 		{"the last one free", "0.53 (0.50–0.55) times (2.10 s)", true},
-		{"live heap", "500 bytes", true},
-		{"benchmark of the scheduler", "on 41, off 41 (40–42): +0.0%; CPU of the manager, s: on 6.50, off 6 (5–7)", true},
+		{"10,000 waiting, a new manager", "0 writes; 21 (20–22) s, 21 s", true},
+		{"live heap for one", "500 bytes; the rounds differ by 0", true},
+		{"benchmark of the scheduler", "+0.0% over 1 rounds: on 41, off 41 (40–42); CPU of the manager, s: on 6.50, off 6 (5–7)", false},
+		{"CPU of the manager for each retry", "0.67 times (10, 15)", true},
+		{"peak memory", "2 times (200, 100)", false},
+		{"live heap of the manager, MiB", "1 times (50, 50)", true},
+		{"writes without a policy", "4 times (40,000, 10,000)", false},
 	}
 	got := figures(small())
 	if len(got) != len(want) {
 		t.Fatalf("%d figures, want %d: %+v", len(got), len(want), got)
 	}
 	for i, w := range want {
-		if !strings.Contains(got[i].What, w.what) || got[i].Reached != w.reached || got[i].Yes != w.yes {
+		reached := got[i].Reached[result.GateOn]
+		if !strings.Contains(got[i].What, w.what) || reached.Text != w.reached || reached.Yes != w.yes {
 			t.Errorf("figure %d is %+v, want %+v", i, got[i], w)
 		}
 	}
@@ -113,7 +128,7 @@ func TestReport(t *testing.T) {
 	if err := os.WriteFile(path("notes.md"), []byte("Most of it in the API server.\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := report(path("run.json"), path("throughput.json"), path("notes.md"), path("page.md"), path("pictures")); err != nil {
+	if err := report(path("run.json"), []string{path("throughput.json"), path("no.json")}, path("notes.md"), path("page.md"), path("pictures")); err != nil {
 		t.Fatal(err)
 	}
 	page, err := os.ReadFile(path("page.md"))
@@ -121,17 +136,20 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"| 4.40 | **no** |",
+		"| 4.40 | **no** | 4 | **no** |",
+		"| 0.60 s | **no** | | |",
+		"| restart | 100, 1,000, 10,000 | ours on v0.14.8 | 2026-02-06 10:08 UTC | 2026-02-06 10:12 UTC | `0123456789ab` |",
 		"## One deadline for all",
 		"Up to 2 rounds with each build.",
-		"| | ours, gate on | v0.19.2 |\n|---|---:|---:|\n| API writes by Kueue | 4,200 (4,000–4,400) | 8,000 |",
-		"| … `patch workloads/status` | 4,200 (4,000–4,400) | 8,000 |",
-		"| CPU of the manager, s | 10.5 (10–11) | 20 (×1.90) |",
-		"| … max, s | 6.30 (6–6.60) | 12 (×1.90) |",
-		"| | ours, gate on | v0.14.8 |",
+		"| | ours on v0.14.8 | ours on v0.19.2 | v0.19.2 |\n|---|---:|---:|---:|\n| API writes by Kueue | 4,200 (4,000–4,400) | 4,000 | 8,000 |",
+		"| … `patch workloads/status` | 4,200 (4,000–4,400) | 4,000 | 8,000 |",
+		"| CPU of the manager, s | 10.5 (10–11) | 10 | 20 (×2) |",
+		"| … max, s | 6.30 (6–6.60) | 6 | 12 (×2) |",
+		"| | ours on v0.14.8 | v0.14.8 |",
 		"(pictures/requeued.svg)",
-		"(pictures/busy.svg)",
-		"| 2 | off | 500 | 42 | 7 |",
+		"(pictures/writes.svg)",
+		"(pictures/growth.svg)",
+		"| v0.14 | 2 | off | 500 | 42 | 7 |",
 		"## Where the time goes\n\nMost of it in the API server.\n",
 	} {
 		if !strings.Contains(string(page), want) {
@@ -143,7 +161,7 @@ func TestReport(t *testing.T) {
 			t.Errorf("the page has %q:\n%s", not, page)
 		}
 	}
-	for _, name := range []string{"requeued", "reserved", "held", "unrelated", "busy"} {
+	for _, name := range []string{"requeued", "reserved", "held", "unrelated", "writes", "growth"} {
 		file, err := os.Open(filepath.Join(dir, "pictures", name+".svg"))
 		if err != nil {
 			t.Fatal(err)
@@ -162,13 +180,13 @@ func TestReport(t *testing.T) {
 func TestReportOfNothing(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
-	if err := report(path("run.json"), "", "", path("page.md"), path("pictures")); err == nil || !strings.Contains(err.Error(), "make bench") {
+	if err := report(path("run.json"), nil, "", path("page.md"), path("pictures")); err == nil || !strings.Contains(err.Error(), "make bench") {
 		t.Errorf("without a run: %v", err)
 	}
 	if err := (&result.Run{}).Write(path("run.json")); err != nil {
 		t.Fatal(err)
 	}
-	if err := report(path("run.json"), path("no.json"), path("no.md"), path("page.md"), path("pictures")); err != nil {
+	if err := report(path("run.json"), []string{path("no.json")}, path("no.md"), path("page.md"), path("pictures")); err != nil {
 		t.Error(err)
 	}
 	if pictures, err := os.ReadDir(path("pictures")); err != nil || len(pictures) > 0 {

@@ -22,19 +22,21 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"kueue-acrequeueafter/lab/bench/result"
 )
 
-// builds are the columns of the tables.
-var builds = []struct{ Name, Label string }{
-	{result.GateOn, "ours, gate on"},
-	{result.GateOff, "ours, gate off"},
-	{result.Base, "v0.14.8"},
-	{result.Later, "v0.19.2"},
+// labels of the builds.
+var labels = map[string]string{
+	result.GateOn:      "ours on v0.14.8",
+	result.GateOff:     "the same, gate off",
+	result.Base:        "v0.14.8",
+	result.LaterGateOn: "ours on v0.19.2",
+	result.Later:       "v0.19.2",
 }
 
-var scenarios = []string{result.Fresh, result.Created, result.Herd, result.Spread, result.Two, result.Waiting, result.Bare, result.Policy, result.Busy}
+var scenarios = []string{result.Fresh, result.Created, result.Herd, result.Spread, result.Two, result.Waiting, result.Restart, result.Bare, result.Policy, result.Jitter, result.Busy}
 
 // row is one quantity. Of a ratio only the comparison says something to those who
 // have another machine.
@@ -61,10 +63,15 @@ func rows(calls []row) []row {
 			{"reservations for each workload", forEach(func(r result.Result) float64 { return float64(r.Reservations) }), false},
 			{"answers of the checks for each workload", forEach(func(r result.Result) float64 { return float64(r.Answers) }), false},
 			{"CPU of the manager, s", func(r result.Result) float64 { return r.CPUSeconds }, true},
+			{"… for each eviction, ms", ofRetries(cpuOfRetry), true},
 			{"CPU of the API server and etcd, s", func(r result.Result) float64 { return r.ServerCPUSeconds }, true},
-			{"peak memory of the manager, MiB", func(r result.Result) float64 { return positive(float64(r.PeakMemory) / (1 << 20)) }, true},
-			{"live heap of the manager at the end, MiB", func(r result.Result) float64 { return positive(float64(r.Heap) / (1 << 20)) }, true},
+			{"peak memory of the manager, MiB", peakMemory, true},
+			{"live heap of the manager at the end, MiB", heap, true},
 			{"… with the same workloads pending, MiB", func(r result.Result) float64 { return positive(float64(r.HeapPending) / (1 << 20)) }, true},
+			{"new manager until all are known to wait, s", func(r result.Result) float64 { return positive(r.Known) }, true},
+			{"… until the same ones are known to be pending, s", func(r result.Result) float64 { return positive(r.KnownPending) }, true},
+			{"as many writes by a bare client with as many workers and the same limit, s", func(r result.Result) float64 { return positive(r.BareClient) }, true},
+			{"… by one with many workers and no limit, s", func(r result.Result) float64 { return positive(r.ServerLimit) }, true},
 		},
 		percentiles("deadline to `Requeued=True`", ofOneDelay(requeued)),
 		percentiles("deadline to the reservation", ofOneDelay(reserved)),
@@ -112,18 +119,31 @@ func callRows(columns [][]result.Result) []row {
 	return all
 }
 
-// hasNoDelay returns true if the check wanted a delay, and the build knows none.
+// hasNoDelay returns true if no delay was asked for, or the build knows none.
 func hasNoDelay(r result.Result) bool {
-	return r.Scenario == result.Busy && (r.Build == result.GateOff || r.Build == result.Base)
+	return !result.KnowsDelays(r.Build) || r.Scenario == result.Bare
 }
 
-// ofOneDelay leaves out the checks that ask for one retry after the other.
+// isStorm returns true if checks asked for one retry after the other.
+func isStorm(r result.Result) bool {
+	return r.Scenario == result.Busy || r.Scenario == result.Bare || r.Scenario == result.Policy
+}
+
 func ofOneDelay(of times) times {
 	return func(r result.Result) *result.Distribution {
-		if r.Scenario == result.Busy || r.Scenario == result.Bare || r.Scenario == result.Policy {
+		if isStorm(r) {
 			return nil
 		}
 		return of(r)
+	}
+}
+
+func ofRetries(v value) value {
+	return func(r result.Result) float64 {
+		if isStorm(r) {
+			return v(r)
+		}
+		return math.NaN()
 	}
 }
 
@@ -178,14 +198,13 @@ func sizes(run *result.Run, scenario string) []int {
 func newTable(run *result.Run, scenario string, n int) table {
 	t := table{Workloads: n}
 	var columns [][]result.Result
-	for _, build := range builds {
-		if rounds := pick(run, build.Name, scenario, n); len(rounds) > 0 {
-			t.Builds = append(t.Builds, build.Label)
+	for _, build := range result.Builds {
+		if rounds := pick(run, build, scenario, n); len(rounds) > 0 {
+			t.Builds = append(t.Builds, labels[build])
 			columns = append(columns, rounds)
 			t.Rounds = max(t.Rounds, len(rounds))
 		}
 	}
-	ours := pick(run, result.GateOn, scenario, n)
 	for _, row := range rows(callRows(columns)) {
 		name := row.name
 		switch scenario {
@@ -199,7 +218,8 @@ func newTable(run *result.Run, scenario string, n int) table {
 		for _, rounds := range columns {
 			values := each(rounds, row.value)
 			measured = measured || len(values) > 0
-			cells = append(cells, cell(values, each(ours, row.value), row.ratio && rounds[0].Build != result.GateOn))
+			ours := each(pick(run, result.OursOf(rounds[0].Build), scenario, n), row.value)
+			cells = append(cells, cell(values, ours, row.ratio && !result.IsOurs(rounds[0].Build)))
 		}
 		if measured {
 			t.Rows = append(t.Rows, cells)
@@ -269,6 +289,60 @@ func thousands(n int) string {
 		digits = digits[:len(digits)-3]
 	}
 	return strings.Join(append([]string{digits}, groups...), ",")
+}
+
+// part is what was measured together.
+type part struct {
+	Scenario, Commit string
+	Workloads        []int
+	Builds           []string
+	From, To         time.Time
+}
+
+// parts returns what was measured when, in the order of the page.
+func parts(run *result.Run) []part {
+	var all []part
+	add := func(scenario, commit, build string, n int, date time.Time) {
+		i := slices.IndexFunc(all, func(p part) bool { return p.Scenario == scenario && p.Commit == commit })
+		if i < 0 {
+			i = len(all)
+			all = append(all, part{Scenario: scenario, Commit: commit, From: date, To: date})
+		}
+		p := &all[i]
+		if !slices.Contains(p.Builds, build) {
+			p.Builds = append(p.Builds, build)
+		}
+		if !slices.Contains(p.Workloads, n) {
+			p.Workloads = append(p.Workloads, n)
+			slices.Sort(p.Workloads)
+		}
+		p.From, p.To = earlier(p.From, date), later(p.To, date)
+	}
+	for _, scenario := range scenarios {
+		for _, r := range run.Results {
+			if r.Scenario == scenario {
+				add(scenario, r.Commit, labels[r.Build], r.Workloads, r.Date)
+			}
+		}
+	}
+	for _, t := range run.Throughput {
+		add("throughput of the scheduler", t.Commit, "ours on "+t.Base, t.Workloads, t.Date)
+	}
+	return all
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // largest returns the size that the pictures of a scenario show: that of the

@@ -28,13 +28,31 @@ import (
 	"time"
 )
 
-// Builds, in the order of the report.
+// Builds.
 const (
-	GateOn  = "gate-on"  // patched, ACRequeueAfter=true
-	GateOff = "gate-off" // patched, ACRequeueAfter=false
-	Base    = "v0.14.8"  // plain
-	Later   = "v0.19.2"  // the later release with fields of the same names
+	GateOn      = "gate-on"       // v0.14.8, patched, ACRequeueAfter=true
+	GateOff     = "gate-off"      // the same, ACRequeueAfter=false
+	Base        = "v0.14.8"       // plain
+	LaterGateOn = "v0.19-gate-on" // v0.19.2, patched, ACRequeueAfter=true
+	Later       = "v0.19.2"       // plain, with fields of the same names
 )
+
+// Builds are all, in the order of the report.
+var Builds = []string{GateOn, GateOff, Base, LaterGateOn, Later}
+
+// IsOurs returns true for the builds whose gate is on.
+func IsOurs(build string) bool { return build == GateOn || build == LaterGateOn }
+
+// OursOf returns the build with the gate on that a build is compared with.
+func OursOf(build string) string {
+	if build == Later || build == LaterGateOn {
+		return LaterGateOn
+	}
+	return GateOn
+}
+
+// KnowsDelays returns true for the builds whose checks can ask for a delay.
+func KnowsDelays(build string) bool { return IsOurs(build) || build == Later }
 
 // Scenarios, in the order of a run.
 const (
@@ -44,18 +62,18 @@ const (
 	Spread  = "spread"     // as herd, with deadlines a minute apart
 	Two     = "two-checks" // the slower of two checks asks for more while the first delay runs
 	Waiting = "waiting"    // nothing happens to workloads that wait
+	Restart = "restart"    // a new manager meets workloads that wait, and then the same ones pending
 	Bare    = "bare"       // a check says Retry for two minutes, and asks for no delay
 	Policy  = "policy"     // the same check, which has a policy with a delay of 30 s
+	Jitter  = "jitter"     // one Retry of all, without a delay, and a policy of 30 s and up to so much more
 	Busy    = "busy"       // a check stays busy for two minutes, and asks for 10 s each time
 )
 
-// Run is one run of the benchmark.
+// Run is one run of the benchmark, or several on the same machine.
 type Run struct {
-	Date     time.Time `json:"date"`
-	Commit   string    `json:"commit"` // of this repository
-	Machine  Machine   `json:"machine"`
-	Settings Settings  `json:"settings"`
-	Results  []Result  `json:"results"`
+	Machine  Machine  `json:"machine"`
+	Settings Settings `json:"settings"`
+	Results  []Result `json:"results"`
 	// Throughput of upstream's scheduler benchmark, in pairs of off and on.
 	Throughput []Throughput `json:"throughput,omitempty"`
 }
@@ -78,9 +96,11 @@ type Settings struct {
 
 // Result is one scenario with one build.
 type Result struct {
-	Build     string `json:"build"`
-	Scenario  string `json:"scenario"`
-	Workloads int    `json:"workloads"`
+	Date      time.Time `json:"date"`
+	Commit    string    `json:"commit"` // of this repository
+	Build     string    `json:"build"`
+	Scenario  string    `json:"scenario"`
+	Workloads int       `json:"workloads"`
 	// Round counts the repetitions of a scenario in a run, from 1.
 	Round int `json:"round"`
 	// Seconds is how long the scenario took.
@@ -101,7 +121,7 @@ type Result struct {
 	// Heap is the manager's live heap at the end, after a collection, in bytes.
 	Heap int64 `json:"heap"`
 	// HeapPending is that of the same workloads when they are pending without a
-	// delay, in "waiting".
+	// delay, in "restart".
 	HeapPending int64 `json:"heapPending,omitempty"`
 
 	// Answers of the checks' controllers: how often the checks had to work.
@@ -127,8 +147,14 @@ type Result struct {
 	Unrelated     *Distribution `json:"unrelated,omitempty"`
 	UnrelatedIdle *Distribution `json:"unrelatedIdle,omitempty"`
 	// BareClient: seconds that a client without a queue, with as many workers,
-	// needs for as many status writes of the same kind.
-	BareClient float64 `json:"bareClient,omitempty"`
+	// needs for as many status writes of the same kind. ServerLimit: with many
+	// workers, and no limit of its own.
+	BareClient  float64 `json:"bareClient,omitempty"`
+	ServerLimit float64 `json:"serverLimit,omitempty"`
+	// Known: seconds from the start of a new manager until it has looked at all
+	// workloads, and counts all as waiting. KnownPending: as pending.
+	Known        float64 `json:"known,omitempty"`
+	KnownPending float64 `json:"knownPending,omitempty"`
 }
 
 // Call counts requests of one kind.
@@ -155,13 +181,24 @@ func (r Result) Writes(resource string) int {
 	return n
 }
 
+// Replace adds a result, in the place of those of the same scenario from before a time.
+func (r *Run) Replace(added Result, before time.Time) {
+	r.Results = slices.DeleteFunc(r.Results, func(old Result) bool {
+		return old.Build == added.Build && old.Scenario == added.Scenario && old.Workloads == added.Workloads && old.Date.Before(before)
+	})
+	r.Results = append(r.Results, added)
+}
+
 // Throughput is one run of upstream's scheduler benchmark.
 type Throughput struct {
-	Gate      bool    `json:"gate"`
-	Round     int     `json:"round"`
-	Workloads int     `json:"workloads"`
-	Seconds   float64 `json:"seconds"` // from the start of the manager until all had finished
-	CPU       float64 `json:"cpuSeconds"`
+	Date      time.Time `json:"date"`
+	Commit    string    `json:"commit"`
+	Base      string    `json:"base"` // such as v0.14
+	Gate      bool      `json:"gate"`
+	Round     int       `json:"round"`
+	Workloads int       `json:"workloads"`
+	Seconds   float64   `json:"seconds"` // from the start of the manager until all had finished
+	CPU       float64   `json:"cpuSeconds"`
 }
 
 // Distribution of some measured times.

@@ -44,10 +44,12 @@ func main() {
 	var b benchmark
 	flag.StringVar(&b.binDir, "bin-dir", "", "folder of etcd, kube-apiserver, scheduler-runner, minimalkueue-off and minimalkueue-on")
 	flag.StringVar(&b.treeDir, "tree-dir", "", "folder of the patched tree")
-	flag.StringVar(&b.out, "out", "", "folder for throughput.json, and for what each round leaves")
-	rounds := flag.Int("rounds", 3, "runs with the gate off, and as many with it on")
+	flag.StringVar(&b.out, "out", "", "folder for throughput-BASE.json, and for what each round leaves")
+	flag.StringVar(&b.base, "base", "v0.14", "of the patched tree")
+	flag.StringVar(&b.commit, "commit", "unknown", "of this repository, for the report")
+	rounds := flag.Int("rounds", 5, "runs with the gate off, and as many with it on")
 	flag.Usage = func() {
-		fmt.Fprint(flag.CommandLine.Output(), "Runs upstream's benchmark of the scheduler with the gate off and on in turn, and writes throughput.json.\n\nUsage: scheduler --bin-dir FOLDER --tree-dir FOLDER --out FOLDER [--rounds N]\n\n")
+		fmt.Fprint(flag.CommandLine.Output(), "Runs upstream's benchmark of the scheduler with the gate off and on in turn, and writes throughput-BASE.json.\n\nUsage: scheduler --bin-dir FOLDER --tree-dir FOLDER --out FOLDER [--base BASE] [--rounds N]\n\n")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -64,11 +66,11 @@ func main() {
 }
 
 type benchmark struct {
-	binDir, treeDir, out string
+	base, commit, binDir, treeDir, out string
 }
 
 func (b benchmark) run(ctx context.Context, rounds int) error {
-	run := &result.Run{Date: time.Now().UTC().Truncate(time.Second)}
+	run := &result.Run{}
 	for round := 1; round <= rounds; round++ {
 		// The gate that comes first changes, so that neither gains by its place.
 		for _, gate := range []bool{round%2 == 0, round%2 != 0} {
@@ -80,7 +82,7 @@ func (b benchmark) run(ctx context.Context, rounds int) error {
 			run.Throughput = append(run.Throughput, t)
 		}
 	}
-	file := filepath.Join(b.out, "throughput.json")
+	file := filepath.Join(b.out, "throughput-"+b.base+".json")
 	fmt.Println(file, "is written")
 	return run.Write(file)
 }
@@ -94,8 +96,8 @@ func onOff(gate bool) string {
 
 // once runs the benchmark once.
 func (b benchmark) once(ctx context.Context, gate bool, round int) (result.Throughput, error) {
-	t := result.Throughput{Gate: gate, Round: round}
-	dir := filepath.Join(b.out, fmt.Sprintf("scheduler-%d-%s", round, onOff(gate)))
+	t := result.Throughput{Date: time.Now().UTC().Truncate(time.Second), Commit: b.commit, Base: b.base, Gate: gate, Round: round}
+	dir := filepath.Join(b.out, fmt.Sprintf("scheduler-%s-%d-%s", b.base, round, onOff(gate)))
 	if err := os.RemoveAll(dir); err != nil {
 		return t, err
 	}

@@ -1,0 +1,48 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package main
+
+import (
+	"fmt"
+
+	"kueue-acrequeueafter/lab/bench/result"
+)
+
+// says returns what the run means to a user, in a few sentences.
+func says(run *result.Run) []string {
+	var all []string
+	say := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+
+	n := largest(run, result.Herd)
+	mine, plain := pick(run, result.LaterGateOn, result.Herd, n), pick(run, result.Later, result.Herd, n)
+	if len(mine) > 0 && len(plain) > 0 {
+		say("A retry that waits costs %s writes to the workload, and gives the quota back at once; plain v0.19.2 takes %s, and gives it back after %s s in the middle.",
+			number(highest(mine, workloadWritesEach)), number(highest(plain, workloadWritesEach)), number(median(each(plain, percentile(held, 50)))))
+	}
+	if waiting := pick(run, result.GateOn, result.Waiting, 0); len(waiting) > 0 {
+		say("Who waits costs nothing: %s writes and %s reconciles in half a minute, for %s workloads.",
+			number(total(waiting, workloadWrites)), number(total(waiting, reconciles)), number(total(waiting, workloads)))
+	}
+	if spread := pick(run, result.GateOn, result.Spread, 100); len(spread) > 0 {
+		text := fmt.Sprintf("At its deadline a workload is back within %s s (p99)", number(highest(spread, percentile(requeued, 99))))
+		if herd := pick(run, result.GateOn, result.Herd, n); len(herd) > 0 {
+			text += fmt.Sprintf("; if %s have the same one, the last is after %s s, which is what the API server takes for the writes", thousands(n), number(median(each(herd, percentile(requeued, 100)))))
+		}
+		say("%s.", text)
+	}
+	return all
+}
