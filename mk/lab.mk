@@ -67,11 +67,11 @@ test-memapi: fresh-tree lab-tree envtest ## Hold the API in memory against the r
 SOAK_MINUTES ?= 30
 
 .PHONY: soak
-soak: simulation-source ## Run the simulation for SOAK_MINUTES=30, one process a core.
+soak: simulation-source ## Run the simulation for SOAK_MINUTES=30, one process a core (BASE; SOAK_RECORD=docs/soak.md adds a line each to the page).
 	$(call say,simulation for $(SOAK_MINUTES) minutes)
 	@cd $(SIMULATION_DIR) && go test -c -o $(SIMULATION) .
-	@export SOAK_MINUTES=$(SOAK_MINUTES); $(call IN_SIMULATION,$(SIMULATION)) TestSoak -test.timeout 0 & first=$$!; \
-	export SOAK_MINUTES=$(SOAK_MINUTES); ($(call IN_SIMULATION,$(SIMULATION)) TestSoak -test.timeout 0); second=$$?; \
+	@export SOAK_MINUTES=$(SOAK_MINUTES) SOAK_BASE=$(BASE) SOAK_COMMIT=$(COMMIT) SOAK_RECORD=$(abspath $(SOAK_RECORD)); \
+	$(call IN_SIMULATION,$(SIMULATION)) TestSoak -test.timeout 0 & first=$$!; ($(call IN_SIMULATION,$(SIMULATION)) TestSoak -test.timeout 0); second=$$?; \
 	wait $$first && exit $$second
 
 CONFORMANCE := $(BIN)/conformance.test

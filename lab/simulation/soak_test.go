@@ -68,17 +68,27 @@ func TestSoak(t *testing.T) {
 			&kindOfSchedule{name: "cohort", mergePatch: mergePatch, schedules: cohortSchedules},
 			&kindOfSchedule{name: "gate switched", mergePatch: mergePatch, schedules: generator(with(map[Op]int{OpGate: 4}))})
 	}
+	guided := os.Getenv("SOAK_NEW") != "0"
 	total, start := &tally{}, time.Now()
+	found := "nothing"
+	defer func() {
+		if page := os.Getenv("SOAK_RECORD"); page != "" {
+			if err := addRow(page, start, seed, guided, total, found); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
 	report := start.Add(time.Minute)
 	for end := start.Add(time.Duration(minutes * float64(time.Minute))); time.Now().Before(end); {
 		kind := kinds[total.schedules%len(kinds)]
 		schedule := kind.schedules.Example(int(rng.Int32()))
-		if len(kind.fresh) > 0 && rng.IntN(2) == 0 {
+		if guided && len(kind.fresh) > 0 && rng.IntN(2) == 0 {
 			schedule = changed(rng, kind.fresh[rng.IntN(len(kind.fresh))], schedule)
 		}
 		var result Result
 		t.Run(kind.name, func(t *testing.T) { result = kind.run(t, schedule) })
 		if result.Err != nil {
+			found = result.Kind()
 			fmt.Printf("%s, merge patch: %v\n%s\n%s\n", kind.name, kind.mergePatch, schedule, result)
 			t.Run("shortened", func(t *testing.T) { kind.explain(t, schedule, result) })
 			t.Fatal(result.Err)
@@ -92,6 +102,21 @@ func TestSoak(t *testing.T) {
 		}
 	}
 	fmt.Println(total)
+}
+
+// addRow adds a row to the table at the end of a page.
+func addRow(page string, start time.Time, seed uint64, guided bool, total *tally, found string) error {
+	file, err := os.OpenFile(page, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	generator := "random"
+	if guided {
+		generator = "random, and what was new with changes"
+	}
+	_, err = fmt.Fprintf(file, "| %s | `%.12s` | %s | %d | %s | %.2f | %d | %s | %s |\n", start.UTC().Format(time.DateOnly),
+		os.Getenv("SOAK_COMMIT"), os.Getenv("SOAK_BASE"), seed, generator, time.Since(start).Hours(), total.schedules, total.coverage, found)
+	return errors.Join(err, file.Close())
 }
 
 // changed returns the schedule with up to three changes, for which it takes steps from
