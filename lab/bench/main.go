@@ -79,7 +79,7 @@ var order = []string{result.Herd, result.Spread, result.Waiting, result.Restart,
 // For those who do not say which: what half an hour is enough for.
 var (
 	defaultBuilds    = []string{result.GateOn, result.Base, result.LaterGateOn, result.Later}
-	defaultScenarios = []string{result.Herd, result.Spread, result.Waiting, result.Restart, result.Bare, result.Created, result.Two}
+	defaultScenarios = []string{result.Herd, result.Spread, result.Waiting, result.Bare, result.Created, result.Two}
 )
 
 func parse(args []string) (o options, err error) {
@@ -97,7 +97,7 @@ func parse(args []string) (o options, err error) {
 	flags.StringVar(&sizes, "sizes", "100,1000", "how many workloads, one number after the other")
 	flags.IntVar(&o.rounds, "rounds", 2, "of the herd with the last number of workloads, ours alone")
 	flags.BoolVar(&o.add, "add", false, "add to the run.json of the same machine and settings, or replace what it has of the same scenarios")
-	flags.BoolVar(&o.profile, "profile", false, "take CPU profiles of the manager and of the API server at the deadlines")
+	flags.BoolVar(&o.profile, "profile", false, "take profiles of the manager and of the API server at the deadlines, and while a check says Retry")
 	flags.IntVar(&o.settings.QPS, "qps", 300, "requests in a second that a manager may send; twice that at once")
 	flags.IntVar(&o.settings.Workers, "workers", 5, "of the controllers of workloads and jobs")
 	flags.Int64Var(&o.settings.Seed, "seed", 1, "of the order in which checks answer")

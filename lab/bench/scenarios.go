@@ -324,7 +324,7 @@ func (s *series) waiting(ctx context.Context) error {
 // restart has new managers meet workloads that wait; and then, to compare, the same
 // ones when they are requeued and pending, in a queue that is held.
 func (s *series) restart(ctx context.Context) error {
-	from, delay := s.common(), restarts*(20*time.Second+time.Duration(s.n)*5*time.Millisecond)
+	from, delay := s.common(), (restarts * (20*time.Second + time.Duration(s.n)*5*time.Millisecond)).Truncate(time.Second)
 	s.retryOnce(result.Restart, func() answer { return answer{state: "Retry", from: from, delay: delay} })
 	if err := s.expect(ctx, "waiting", s.limit(), waits); err != nil {
 		return err
@@ -432,6 +432,7 @@ func (s *series) bareRetries(ctx context.Context, scenario string) error {
 			}
 			return &answer{state: "Retry", from: now}
 		})
+		s.record(ctx, scenario)()
 		return sleepUntil(ctx, end)
 	})
 	if err == nil {
@@ -656,26 +657,30 @@ func (s *series) patchBare(ctx context.Context, workers, qps int) error {
 	})
 }
 
-// record takes CPU profiles of the manager and of the API server until stop is
-// called, if profiles were asked for.
+// record takes CPU profiles of the manager and of the API server, if profiles were
+// asked for, and what the manager has allocated when stop is called.
 func (s *series) record(ctx context.Context, scenario string) (stop func()) {
 	if s.profiles == "" {
 		return func() {}
 	}
-	name := fmt.Sprintf("profile?seconds=%d", 5+s.n/100)
 	var group sync.WaitGroup
-	for process, read := range map[string]func(context.Context, string) ([]byte, error){"manager": s.profile, "apiserver": s.serverProfile} {
-		group.Go(func() {
-			data, err := read(ctx, name)
-			if err == nil {
-				err = os.WriteFile(filepath.Join(s.profiles, fmt.Sprintf("%s-%s-%d-%d-%s.pprof", s.build, scenario, s.n, s.round, process)), data, 0o644)
-			}
-			if err != nil && ctx.Err() == nil {
-				s.failed(err)
-			}
-		})
+	take := func(process, kind string, read func(context.Context, string) ([]byte, error)) {
+		data, err := read(ctx, kind)
+		if err == nil {
+			kind, _, _ = strings.Cut(kind, "?")
+			err = os.WriteFile(filepath.Join(s.profiles, fmt.Sprintf("%s-%s-%d-%d-%s-%s.pprof", s.build, scenario, s.n, s.round, process, kind)), data, 0o644)
+		}
+		if err != nil && ctx.Err() == nil {
+			s.failed(err)
+		}
 	}
-	return group.Wait
+	cpu := fmt.Sprintf("profile?seconds=%d", 5+s.n/100)
+	group.Go(func() { take("manager", cpu, s.profile) })
+	group.Go(func() { take("apiserver", cpu, s.serverProfile) })
+	return func() {
+		group.Wait()
+		take("manager", "heap", s.profile)
+	}
 }
 
 // serverProfile reads a profile of net/http/pprof from the API server.

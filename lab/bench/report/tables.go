@@ -95,13 +95,15 @@ func rows(calls []row) []row {
 	)
 }
 
-// callRows returns a row for each verb and resource that a build has called.
+// callRows returns a row for each verb and resource that a build has written with.
 func callRows(columns [][]result.Result) []row {
 	names := map[string]bool{}
 	name := func(c result.Call) string { return fmt.Sprintf("… `%s %s`", c.Verb, c.Resource) }
 	for _, r := range slices.Concat(columns...) {
 		for _, call := range r.Calls {
-			names[name(call)] = true
+			if call.IsWrite() || call.Resource == "events" {
+				names[name(call)] = true
+			}
 		}
 	}
 	var all []row
