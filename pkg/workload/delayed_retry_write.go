@@ -211,9 +211,11 @@ func resetChecksForEviction(wl *kueue.Workload, now time.Time, reset func(*kueue
 
 // observedBefore returns the record of an eviction that looks at no policy. What has not
 // been looked at stands in it as another Retry of the check, so that what comes later is
-// not taken for one whose record was dropped.
+// not taken for one whose record was dropped. It has no more entries than there are checks.
 func observedBefore(wl *kueue.Workload, retry []kueue.AdmissionCheckState) []kueue.ObservedRetry {
-	record := slices.Clone(observedRetries(wl))
+	record := slices.DeleteFunc(slices.Clone(observedRetries(wl)), func(observed kueue.ObservedRetry) bool {
+		return admissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, observed.Name) == nil
+	})
 	if !features.Enabled(features.ACRetryStrategy) {
 		return record
 	}

@@ -358,7 +358,7 @@ func TestObservedRetriesOfAnotherEviction(t *testing.T) {
 	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
 	wl := evictedByRetry(0, 60).AdmissionChecks(retryAt("a", 0, 60)).Obj()
 	record := []kueue.ObservedRetry{{Name: "a", LastTransitionTime: metav1.NewTime(at(0)), DelaySeconds: ptr.To[int32](60)}}
-	wl.Status.RequeueState.ObservedRetries = slices.Clone(record)
+	wl.Status.RequeueState.ObservedRetries = append(slices.Clone(record), kueue.ObservedRetry{Name: "gone", LastTransitionTime: metav1.NewTime(at(0))})
 	SetEvictedCondition(wl, at(10), kueue.WorkloadEvictedByClusterQueueStopped, "")
 	resetChecksForEviction(wl, at(10), func(*kueue.Workload, time.Time) {})
 	if diff := cmp.Diff(record, wl.Status.RequeueState.ObservedRetries); diff != "" {
