@@ -6,9 +6,9 @@
 GATE_ON_DIR := $(PROJECT)/build/gate-on$(BASE_SUFFIX)
 GATE_ON_TESTFLAGS := -overlay $(GATE_ON_DIR)/overlay.json -skip $(GATE_ON_SKIP)
 
-# The Go modules with code of ours. The modules below tools/ pin programs; the few
+# The Go modules with code of ours. The other modules below tools/ pin programs; the few
 # lines of tools/kind-node would have all of Kubernetes compiled.
-OUR_MODULES := . lab kit examples
+OUR_MODULES := . lab kit examples tools/benchstat
 
 .PHONY: test
 test: verify lint test-modules test-base test-observability test-docs ## Run verify, lint, all unit tests, the simulation, the kit, the examples, the conformance test, the alerts and the documentation.

@@ -21,6 +21,9 @@ import (
 	"strings"
 	"testing"
 
+	dto "github.com/prometheus/client_model/go"
+	"k8s.io/utils/ptr"
+
 	"kueue-acrequeueafter/lab/bench/result"
 )
 
@@ -47,5 +50,21 @@ func TestReadCalls(t *testing.T) {
 	r := result.Result{Calls: got}
 	if r.Writes("") != 2 || r.Writes("workloads/status") != 2 {
 		t.Errorf("Unexpected writes: %d, to workloads/status %d; want 2 and 2", r.Writes(""), r.Writes("workloads/status"))
+	}
+}
+
+func TestSumBy(t *testing.T) {
+	sample := func(queue string, gauge float64) *dto.Metric {
+		return &dto.Metric{
+			Label: []*dto.LabelPair{{Name: ptr.To("cluster_queue"), Value: ptr.To(queue)}, {Name: ptr.To("status"), Value: ptr.To("active")}},
+			Gauge: &dto.Gauge{Value: ptr.To(gauge)},
+		}
+	}
+	got := sumBy(&dto.MetricFamily{Metric: []*dto.Metric{sample("a", 2), sample("b", 5), sample("a", 1)}}, "cluster_queue")
+	if want := map[string]int{"a": 3, "b": 5}; !reflect.DeepEqual(got, want) {
+		t.Errorf("Unexpected sums %v, want %v", got, want)
+	}
+	if got := sumBy(nil, "cluster_queue"); len(got) > 0 {
+		t.Errorf("Unexpected sums %v of no metric", got)
 	}
 }

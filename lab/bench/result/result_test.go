@@ -1,0 +1,44 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package result
+
+import (
+	"reflect"
+	"testing"
+	"time"
+)
+
+func TestReplace(t *testing.T) {
+	at := func(minute int) time.Time { return time.Date(2026, time.February, 6, 10, minute, 0, 0, time.UTC) }
+	run := &Run{Results: []Result{
+		{Date: at(1), Build: GateOn, Scenario: Herd, Workloads: 100},
+		{Date: at(2), Build: GateOn, Scenario: Herd, Workloads: 1000, Round: 1},
+		{Date: at(3), Build: GateOn, Scenario: Herd, Workloads: 1000, Round: 2},
+		{Date: at(4), Build: Later, Scenario: Herd, Workloads: 1000},
+	}}
+	run.Replace(Result{Date: at(10), Build: GateOn, Scenario: Herd, Workloads: 1000, Round: 1}, at(10))
+	run.Replace(Result{Date: at(12), Build: GateOn, Scenario: Herd, Workloads: 1000, Round: 2}, at(10))
+	want := []Result{
+		{Date: at(1), Build: GateOn, Scenario: Herd, Workloads: 100},
+		{Date: at(4), Build: Later, Scenario: Herd, Workloads: 1000},
+		{Date: at(10), Build: GateOn, Scenario: Herd, Workloads: 1000, Round: 1},
+		{Date: at(12), Build: GateOn, Scenario: Herd, Workloads: 1000, Round: 2},
+	}
+	if !reflect.DeepEqual(run.Results, want) {
+		t.Errorf("Unexpected results %+v, want %+v", run.Results, want)
+	}
+}
