@@ -18,6 +18,7 @@ package list
 
 import (
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -73,9 +74,14 @@ func (t *waitTable) printPage(printer printers.ResourcePrinter, table *metav1.Ta
 	}
 
 	if t.waiting {
+		position := slices.IndexFunc(t.table.ColumnDefinitions, func(c metav1.TableColumnDefinition) bool { return c.Name == "Position in Queue" })
 		t.table.ColumnDefinitions = append(t.table.ColumnDefinitions, waitColumnDefinitions...)
 		for i := range t.table.Rows {
-			t.table.Rows[i].Cells = append(t.table.Rows[i].Cells, t.cells[i]...)
+			cells := t.table.Rows[i].Cells
+			if until := t.cells[i][1]; position >= 0 && until != "" {
+				cells[position] = "" // it is not its turn, whatever the number
+			}
+			t.table.Rows[i].Cells = append(cells, t.cells[i]...)
 		}
 	}
 	return t.printer.PrintObj(t.table, out)

@@ -17,6 +17,7 @@ limitations under the License.
 package list
 
 import (
+	"bytes"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/cli-runtime/pkg/printers"
 	kubetesting "k8s.io/client-go/testing"
 	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -113,5 +115,29 @@ wl2                          lq1                         FINISHED               
 				t.Errorf("Unexpected output (-want/+got)\n%s", diff)
 			}
 		})
+	}
+}
+
+// The visibility API counts those that wait, too.
+func TestNobodyWhoWaitsHasAPosition(t *testing.T) {
+	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	table := &metav1.Table{
+		ColumnDefinitions: []metav1.TableColumnDefinition{{Name: "Name", Type: "string"}, {Name: "Position in Queue", Type: "string"}},
+		Rows:              []metav1.TableRow{{Cells: []any{"wl1", "0"}}, {Cells: []any{"wl2", "1"}}},
+	}
+	list := &kueue.WorkloadList{Items: []kueue.Workload{
+		*cmdtesting.MakeWaitingWorkload("wl1", metav1.NamespaceDefault, now, now.Add(time.Hour), cmdtesting.RetryCheck("budget", 3600)).Obj(),
+		*utiltestingapi.MakeWorkload("wl2", metav1.NamespaceDefault).Obj(),
+	}}
+	out := &bytes.Buffer{}
+	if err := new(waitTable).printPage(printers.NewTablePrinter(printers.PrintOptions{}), table, list, out); err != nil {
+		t.Fatalf("Unexpected error\n%s", err)
+	}
+	want := `NAME   POSITION IN QUEUE   WAITS FOR   UNTIL                  RETRIES
+wl1                        budget      2026-11-21T11:00:00Z   0
+wl2    1                                                      
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("Unexpected output (-want/+got)\n%s", diff)
 	}
 }
