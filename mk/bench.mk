@@ -31,8 +31,8 @@ bench-ten-thousand: bench-binaries ## Add 100, 1,000 and 10,000 workloads with o
 	@exec $(BENCH) --add --builds gate-on,v0.19-gate-on --sizes 100,1000,10000 --scenarios herd,restart $(BENCH_FLAGS)
 
 .PHONY: bench-binaries
-bench-binaries: build envtest lab-tree $(PLAIN_MANAGERS)
-	@$(MAKE) BASE=v0.19 build
+bench-binaries: envtest lab-tree $(PLAIN_MANAGERS)
+	@$(foreach base,$(BASES),$(MAKE) BASE=$(base) build && ):
 	@cd lab && go build -o $(BIN)/ ./bench
 
 .PHONY: bench-scheduler
