@@ -61,6 +61,10 @@ func BenchmarkPushOrUpdateWithRetry(b *testing.B) {
 					info := waitingInfo("wl", n, now.Add(time.Minute))
 					if place == "Pending" {
 						info.Obj.Status.Conditions, info.Obj.Status.RequeueState = nil, nil
+						for i := range info.Obj.Status.AdmissionChecks {
+							check := &info.Obj.Status.AdmissionChecks[i]
+							check.State, check.RequeueAfterSeconds = kueue.CheckStatePending, nil
+						}
 					}
 					cq.PushOrUpdate(info)
 					if active := cq.pendingActive() == 1; active != (place == "Pending") {
