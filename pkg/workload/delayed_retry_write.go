@@ -83,7 +83,7 @@ func recordTime(wl *kueue.Workload, deadline, evictedAt time.Time) {
 // count from zero, and sets Requeued, unless a stopped queue keeps it false. No
 // condition tells of the wait any more.
 func (p RetryPlan) Requeue(wl *kueue.Workload, now time.Time) {
-	if _, evictedByCheck := IsEvictedByAdmissionCheck(wl); evictedByCheck || tellsOfWait(wl) {
+	if _, evictedByCheck := IsEvictedByAdmissionCheck(wl); evictedByCheck || tellsOfWait(wl) || isRecordedForChecks(wl) {
 		tellOfEviction(wl, waitOverMessage(checksInRetry(wl)))
 	}
 	if wl.Status.RequeueState != nil {

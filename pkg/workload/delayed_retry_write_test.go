@@ -91,6 +91,26 @@ func TestRetryPlanRecordEviction(t *testing.T) {
 	}
 }
 
+// A Retry that comes while the job of a deactivated workload stops, which is active again
+// before that, has nobody tell of the wait after it.
+func TestRequeueAfterDeactivationTellsOfNoWait(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	wl := evictedFor(reserved(), kueue.WorkloadDeactivated, "The workload is deactivated", 0).AdmissionChecks(retryAt("a", 1, 30)).Obj()
+	stopping := planAt(wl, at(2))
+	if stopping.Action != RetryRecord {
+		t.Fatalf("Unexpected action %q, want %q", stopping.Action, RetryRecord)
+	}
+	stopping.Record(wl)
+	SetRequeuedCondition(wl, kueue.WorkloadReactivated, "", true)
+	UnsetQuotaReservationWithCondition(wl, "Pending", "", at(3))
+	RetryPlan{}.Requeue(wl, at(31))
+	for _, cond := range wl.Status.Conditions {
+		if strings.Contains(cond.Message, "waiting until") {
+			t.Errorf("%s still says %q", cond.Type, cond.Message)
+		}
+	}
+}
+
 func TestRetryPlanRequeue(t *testing.T) {
 	pendingAfter := func(name string, state kueue.CheckState) kueue.AdmissionCheckState {
 		check := checkAt(name, kueue.CheckStatePending, 60)

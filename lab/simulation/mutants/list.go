@@ -182,8 +182,8 @@ var All = append([]Mutant{
 	{
 		Name: "wait-told-after-it", File: write,
 		Rules: []string{"conditions, old times"},
-		Old:   `evictedByCheck || tellsOfWait(wl) {`,
-		New:   `(evictedByCheck || tellsOfWait(wl)) && !MUTANT {`,
+		Old:   `evictedByCheck || tellsOfWait(wl) || isRecordedForChecks(wl) {`,
+		New:   `(evictedByCheck || tellsOfWait(wl) || isRecordedForChecks(wl)) && !MUTANT {`,
 	},
 	{
 		Name: "count-of-pods-ready-cleared", File: write,
