@@ -51,6 +51,8 @@ func (s *Scheduler) afterRefusal(ctx context.Context, e *entry) {
 	if workload.HasQuotaReservation(e.Obj) {
 		s.restoreReserved(ctx, e.Obj)
 	}
+	// The flavors that it had do not count as tried: it would begin with the next ones.
+	e.LastAssignment = nil
 	// Others found the quota taken, and the workload may have to wait now.
 	s.queueInadmissible(ctx, e.ClusterQueue)
 }
