@@ -362,6 +362,14 @@ var corpus = []handmade{
 		},
 	},
 	{
+		// The write of its reservation is refused, and it begins in another queue.
+		name: "moved while its quota is reserved",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1, OnFlavors: true, Late: true, Cohort: true, FairSharing: true, Controllers: 2},
+			Steps:  []Step{{Op: OpRetry, A: 21, C: 17}, {Op: OpAdvance, A: 103, B: 130, C: 48}, {Op: OpMove, A: 43, C: 34}, {Op: OpAdvance, A: 1, B: 7, C: 6}},
+		},
+	},
+	{
 		// More jobs than quota, and a check that knows nothing but Retry.
 		name: "a busy check",
 		Schedule: Schedule{

@@ -51,10 +51,18 @@ func (s *Scheduler) afterRefusal(ctx context.Context, e *entry) {
 	if workload.HasQuotaReservation(e.Obj) {
 		s.restoreReserved(ctx, e.Obj)
 	}
-	// The flavors that it had do not count as tried: it would begin with the next ones.
-	e.LastAssignment = nil
 	// Others found the quota taken, and the workload may have to wait now.
 	s.queueInadmissible(ctx, e.ClusterQueue)
+}
+
+// scanningAnew returns the entry of a workload whose reservation was refused, which
+// says nothing of the flavors that it was to get: the next cycle begins with the
+// first one again, and does not find that the others have no quota.
+func scanningAnew(e entry) entry {
+	if features.Enabled(features.ACRequeueAfter) {
+		e.LastAssignment = nil
+	}
+	return e
 }
 
 // restoreReserved puts a workload that held quota when it was seen, as in a second

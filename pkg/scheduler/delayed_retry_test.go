@@ -118,27 +118,35 @@ func TestScheduleAfterWaitingForPodsReady(t *testing.T) {
 }
 
 // A reservation that is refused says nothing of the flavor: the next cycle must not
-// go on to the other ones, and give up as these are taken.
+// go on to the other ones, and give up as these have no quota.
 func TestScheduleAfterRefusal(t *testing.T) {
+	for _, moved := range []bool{false, true} {
+		t.Run(fmt.Sprintf("moved to another queue meanwhile: %t", moved), func(t *testing.T) {
+			testScheduleAfterRefusal(t, moved)
+		})
+	}
+}
+
+func testScheduleAfterRefusal(t *testing.T, moved bool) {
 	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
 	ctx, log := utiltesting.ContextWithLog(t)
-	now := time.Now()
-	free, taken := utiltestingapi.MakeResourceFlavor("free").Obj(), utiltestingapi.MakeResourceFlavor("taken").Obj()
-	cq := utiltestingapi.MakeClusterQueue("cq").ResourceGroup(
-		*utiltestingapi.MakeFlavorQuotas(free.Name).Resource(corev1.ResourceCPU, "1").Obj(),
-		*utiltestingapi.MakeFlavorQuotas(taken.Name).Resource(corev1.ResourceCPU, "1").Obj()).Obj()
-	lq := utiltestingapi.MakeLocalQueue("lq", metav1.NamespaceDefault).ClusterQueue(cq.Name).Obj()
+	free, none := utiltestingapi.MakeResourceFlavor("free").Obj(), utiltestingapi.MakeResourceFlavor("none").Obj()
 	wl := utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault).Queue("lq").Request(corev1.ResourceCPU, "1").Obj()
-	running := utiltestingapi.MakeWorkload("running", metav1.NamespaceDefault).Queue("lq").Request(corev1.ResourceCPU, "1").
-		SimpleReserveQuota("cq", taken.Name, now).AdmittedAt(true, now).Obj()
 	refusals := 1
 	cl := utiltesting.NewClientBuilder().
-		WithObjects(utiltesting.MakeNamespace(metav1.NamespaceDefault), free, taken, cq, lq, wl).
+		WithObjects(utiltesting.MakeNamespace(metav1.NamespaceDefault), free, none, wl).
 		WithStatusSubresource(&kueue.Workload{}).
 		WithInterceptorFuncs(interceptor.Funcs{
 			SubResourcePatch: func(ctx context.Context, c client.Client, subresource string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
 				if refusals > 0 {
 					refusals--
+					if moved {
+						latest := wl.DeepCopy()
+						latest.Spec.QueueName = "other"
+						if err := c.Update(ctx, latest); err != nil {
+							return err
+						}
+					}
 					return errors.New("refused")
 				}
 				return utiltesting.TreatSSAAsStrategicMerge(ctx, c, subresource, obj, patch, opts...)
@@ -147,16 +155,26 @@ func TestScheduleAfterRefusal(t *testing.T) {
 	cqCache := schdcache.New(cl)
 	qManager := newManagerForTest(cl, cqCache)
 	cqCache.AddOrUpdateResourceFlavor(log, free)
-	cqCache.AddOrUpdateResourceFlavor(log, taken)
-	if err := cqCache.AddClusterQueue(ctx, cq); err != nil {
-		t.Fatalf("Inserting ClusterQueue in cache: %v", err)
-	}
-	cqCache.AddOrUpdateWorkload(log, running)
-	if err := qManager.AddClusterQueue(ctx, cq); err != nil {
-		t.Fatalf("Inserting ClusterQueue in manager: %v", err)
-	}
-	if err := qManager.AddLocalQueue(ctx, lq); err != nil {
-		t.Fatalf("Inserting LocalQueue in manager: %v", err)
+	cqCache.AddOrUpdateResourceFlavor(log, none)
+	for _, name := range []string{"lq", "other"} {
+		cq := utiltestingapi.MakeClusterQueue("cq-of-"+name).ResourceGroup(
+			*utiltestingapi.MakeFlavorQuotas(free.Name).Resource(corev1.ResourceCPU, "1").Obj(),
+			*utiltestingapi.MakeFlavorQuotas(none.Name).Resource(corev1.ResourceCPU, "0").Obj()).Obj()
+		lq := utiltestingapi.MakeLocalQueue(name, metav1.NamespaceDefault).ClusterQueue(cq.Name).Obj()
+		for _, obj := range []client.Object{cq, lq} {
+			if err := cl.Create(ctx, obj); err != nil {
+				t.Fatalf("Creating %s: %v", obj.GetName(), err)
+			}
+		}
+		if err := cqCache.AddClusterQueue(ctx, cq); err != nil {
+			t.Fatalf("Inserting ClusterQueue in cache: %v", err)
+		}
+		if err := qManager.AddClusterQueue(ctx, cq); err != nil {
+			t.Fatalf("Inserting ClusterQueue in manager: %v", err)
+		}
+		if err := qManager.AddLocalQueue(ctx, lq); err != nil {
+			t.Fatalf("Inserting LocalQueue in manager: %v", err)
+		}
 	}
 	scheduler := newScheduler(qManager, cqCache, cl, &utiltesting.EventRecorder{})
 	var wg sync.WaitGroup

@@ -306,6 +306,13 @@ var All = append([]Mutant{
 		New:  "if !MUTANT {\ns.queueInadmissible(ctx, e.ClusterQueue)\n}",
 	},
 	{
+		// The workload gives up at flavors that it has not tried.
+		Name: "flavor-of-a-refused-reservation-tried", File: scheduler,
+		Test: "pkg/scheduler TestScheduleAfterRefusal",
+		Old:  "e.LastAssignment = nil",
+		New:  "if !MUTANT {\ne.LastAssignment = nil\n}",
+	},
+	{
 		Name: "release-missed", File: scheduler,
 		Test: "pkg/scheduler TestRefusedSecondPass",
 		Old:  `if !holdsQuota(s.latest(ctx, wl)) {`,

@@ -32,16 +32,6 @@ func (s *Scheduler) forget(log logr.Logger, wl *kueue.Workload) {
 	_ = s.cache.DeleteWorkload(log, workload.Key(wl)) // not there is as good
 }
 
-// scanningAnew returns the entry of a workload whose reservation was refused, which
-// says nothing of the flavors that it was to get: the next cycle begins with the
-// first one again, and does not find that the others are taken.
-func scanningAnew(e entry) entry {
-	if features.Enabled(features.ACRequeueAfter) {
-		e.LastAssignment = nil
-	}
-	return e
-}
-
 // passOver has the queues not take a head any more for one that is being tried, when
 // the scheduler does not try it because the cache still accounts for it: they would
 // leave out what the event of its release puts back.
