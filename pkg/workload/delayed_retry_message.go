@@ -133,8 +133,9 @@ func tell(wl *kueue.Workload, conditionType, message string) {
 	}
 }
 
-// tellOfEviction sets the message of the Evicted condition, if it is true. An
-// eviction for another reason stays one.
+// tellOfEviction sets the message of the Evicted condition, if it is true, and of
+// Requeued, where the release of the quota has put a copy that a stopped queue keeps.
+// An eviction for another reason stays one.
 func tellOfEviction(wl *kueue.Workload, message string) {
 	evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
 	if !IsEvicted(wl) {
@@ -144,4 +145,7 @@ func tellOfEviction(wl *kueue.Workload, message string) {
 		message = fmt.Sprintf("Evicted with reason %s. %s", evicted.Reason, message)
 	}
 	tell(wl, kueue.WorkloadEvicted, message)
+	if requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued); isKeptOut(wl) && requeued.Reason == evicted.Reason {
+		tell(wl, kueue.WorkloadRequeued, message)
+	}
 }

@@ -91,23 +91,43 @@ func TestRetryPlanRecordEviction(t *testing.T) {
 	}
 }
 
-// A Retry that comes while the job of a deactivated workload stops, which is active again
-// before that, has nobody tell of the wait after it.
-func TestRequeueAfterDeactivationTellsOfNoWait(t *testing.T) {
-	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
-	wl := evictedFor(reserved(), kueue.WorkloadDeactivated, "The workload is deactivated", 0).AdmissionChecks(retryAt("a", 1, 30)).Obj()
-	stopping := planAt(wl, at(2))
-	if stopping.Action != RetryRecord {
-		t.Fatalf("Unexpected action %q, want %q", stopping.Action, RetryRecord)
+// A Retry that comes while the job stops, whose workload was evicted for another
+// reason, has nobody tell of the wait after it.
+func TestRequeueAfterOtherEvictionTellsOfNoWait(t *testing.T) {
+	cases := map[string]struct {
+		reason  string
+		release func(*kueue.Workload)
+	}{
+		"deactivated, and activated before that": {
+			reason:  kueue.WorkloadDeactivated,
+			release: func(wl *kueue.Workload) { SetRequeuedCondition(wl, kueue.WorkloadReactivated, "", true) },
+		},
+		"its queue is stopped still": {
+			reason: kueue.WorkloadEvictedByClusterQueueStopped,
+			release: func(wl *kueue.Workload) {
+				evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
+				SetRequeuedCondition(wl, evicted.Reason, evicted.Message, false)
+			},
+		},
 	}
-	stopping.Record(wl)
-	SetRequeuedCondition(wl, kueue.WorkloadReactivated, "", true)
-	UnsetQuotaReservationWithCondition(wl, "Pending", "", at(3))
-	RetryPlan{}.Requeue(wl, at(31))
-	for _, cond := range wl.Status.Conditions {
-		if strings.Contains(cond.Message, "waiting until") {
-			t.Errorf("%s still says %q", cond.Type, cond.Message)
-		}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+			wl := evictedFor(reserved(), tc.reason, "Why it was evicted", 0).AdmissionChecks(retryAt("a", 1, 30)).Obj()
+			stopping := planAt(wl, at(2))
+			if stopping.Action != RetryRecord {
+				t.Fatalf("Unexpected action %q, want %q", stopping.Action, RetryRecord)
+			}
+			stopping.Record(wl)
+			tc.release(wl)
+			UnsetQuotaReservationWithCondition(wl, "Pending", "", at(3))
+			RetryPlan{}.Requeue(wl, at(31))
+			for _, cond := range wl.Status.Conditions {
+				if strings.Contains(cond.Message, "waiting until") {
+					t.Errorf("%s still says %q", cond.Type, cond.Message)
+				}
+			}
+		})
 	}
 }
 

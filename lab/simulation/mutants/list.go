@@ -21,6 +21,7 @@ const (
 	plan       = "pkg/workload/delayed_retry_plan.go"
 	policy     = "pkg/workload/delayed_retry_policy.go"
 	write      = "pkg/workload/delayed_retry_write.go"
+	message    = "pkg/workload/delayed_retry_message.go"
 	times      = "pkg/workload/times/times.go"
 	reconciler = "pkg/controller/core/workload_delayed_retry.go"
 	queues     = "pkg/cache/queue/delayed_retry.go"
@@ -184,6 +185,12 @@ var All = append([]Mutant{
 		Rules: []string{"conditions, old times"},
 		Old:   `evictedByCheck || tellsOfWait(wl) || isRecordedForChecks(wl) {`,
 		New:   `(evictedByCheck || tellsOfWait(wl) || isRecordedForChecks(wl)) && !MUTANT {`,
+	},
+	{
+		Name: "wait-told-by-a-stopped-queue", File: message,
+		Test: "pkg/workload TestRequeueAfterOtherEvictionTellsOfNoWait",
+		Old:  `isKeptOut(wl) && requeued.Reason == evicted.Reason {`,
+		New:  `!MUTANT && isKeptOut(wl) && requeued.Reason == evicted.Reason {`,
 	},
 	{
 		Name: "count-of-pods-ready-cleared", File: write,
