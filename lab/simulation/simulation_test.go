@@ -362,6 +362,14 @@ var corpus = []handmade{
 		},
 	},
 	{
+		// The scheduler holds it until another job is ready.
+		name: "a retry while others have to be ready",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1, PodsReady: true, Cohort: true, FairSharing: true, Blocking: true, Controllers: 2},
+			Steps:  []Step{{Op: OpRetry, A: 26, B: 21, C: 59}},
+		},
+	},
+	{
 		// The write of its reservation is refused, and it begins in another queue.
 		name: "moved while its quota is reserved",
 		Schedule: Schedule{

@@ -183,7 +183,10 @@ type RetryContext struct {
 // See keps/3258-delayed-admission-check-retries for the rules.
 func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 	state := StateOf(wl)
-	if state == RetryStateInactive {
+	switch {
+	case isDeactivatedAgain(wl):
+		return RetryPlan{Action: RetryForget}
+	case state == RetryStateInactive:
 		return planInactive(wl, rctx.Now)
 	}
 
@@ -472,6 +475,12 @@ func isTargetSinceEviction(wl *kueue.Workload) bool {
 	target := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadDeactivationTarget)
 	_, evictedByCheck := IsEvictedByAdmissionCheck(wl)
 	return evictedByCheck || target.LastTransitionTime.After(evictedAt(wl))
+}
+
+// isDeactivatedAgain returns true if the Evicted condition is from a deactivation
+// before this one: the workload was requeued in between.
+func isDeactivatedAgain(wl *kueue.Workload) bool {
+	return !IsActive(wl) && IsEvictedByDeactivation(wl) && !HasQuotaReservation(wl) && apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadRequeued)
 }
 
 // hasRetryTraces returns true if a deactivated workload has something to forget.

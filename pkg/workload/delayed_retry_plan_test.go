@@ -437,6 +437,12 @@ func TestPlanRetry(t *testing.T) {
 		"deactivated, nothing left": {
 			workload: evictedFor(reserved(), kueue.WorkloadDeactivated, "", 0).Active(false).AdmissionChecks(checkAt("a", kueue.CheckStatePending, 0)).Obj(),
 		},
+		"deactivated again, nothing left": {
+			workload: releasedAt(evictedFor(reserved(), "DeactivatedDueToAdmissionCheck", "", 0), metav1.ConditionTrue, kueue.WorkloadReactivated, 1).
+				Active(false).AdmissionChecks(checkAt("a", kueue.CheckStatePending, 0)).Obj(),
+			now:  2,
+			want: RetryPlan{Action: RetryForget},
+		},
 		"deactivated, not evicted yet": {
 			workload: reserved().Active(false).AdmissionChecks(retryAt("a", 0, 60)).Obj(),
 		},

@@ -143,9 +143,7 @@ func (p RetryPlan) Tidy(wl *kueue.Workload) {
 // that it is as new when it is activated again. The conditions tell of the
 // deactivation, and when it was.
 func (p RetryPlan) Forget(wl *kueue.Workload, now time.Time) {
-	// Activated meanwhile, it was requeued: this is another deactivation.
-	again := !HasQuotaReservation(wl) && apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadRequeued)
-	if !IsEvictedByDeactivation(wl) || again {
+	if !IsEvictedByDeactivation(wl) || isDeactivatedAgain(wl) {
 		reason, message := kueue.WorkloadDeactivated, "The workload is deactivated"
 		if target := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadDeactivationTarget); target != nil {
 			reason = ReasonWithCause(reason, target.Reason)

@@ -536,6 +536,13 @@ var All = append([]Mutant{
 	},
 	// Policies.
 	{
+		// Its times are those of the first deactivation.
+		Name: "deactivated-again-unseen", File: plan,
+		Test: "pkg/workload TestPlanRetry",
+		Old:  "case isDeactivatedAgain(wl):",
+		New:  "case !MUTANT && isDeactivatedAgain(wl):",
+	},
+	{
 		Name: "limit-looked-at-again", File: plan, Policy: true,
 		Test: "pkg/workload TestObservedRetries",
 		Old:  "case known || policies == nil:",

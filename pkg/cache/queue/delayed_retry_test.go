@@ -135,23 +135,31 @@ func TestAddFromLocalQueueWhileWaiting(t *testing.T) {
 }
 
 // The scheduler puts a workload back into the heap that has to wait since, when
-// the cache does not show it yet. The update takes it out.
+// the cache does not show it yet; or it holds one, for as long as others have to be
+// ready first. The update takes it out.
 func TestPushOrUpdateTakesOutOfTheHeap(t *testing.T) {
-	for _, gate := range []bool{false, true} {
-		t.Run(fmt.Sprintf("gate %t", gate), func(t *testing.T) {
-			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, gate)
+	cases := map[string]struct {
+		gate, held       bool
+		wantInadmissible int
+	}{
+		"gate off":                       {},
+		"gate on, in the heap":           {gate: true, wantInadmissible: 1},
+		"gate on, held by the scheduler": {gate: true, held: true, wantInadmissible: 1},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, tc.gate)
 			now := time.Now().Truncate(time.Second)
 			ctx, _ := utiltesting.ContextWithLog(t)
 			cq := newClusterQueueForTest(ctx, testingclock.NewFakeClock(now))
 			base := utiltestingapi.MakeWorkload("wl", defaultNamespace)
 			cq.PushOrUpdate(workload.NewInfo(base.Clone().Obj()))
+			if tc.held {
+				cq.Pop()
+			}
 			cq.PushOrUpdate(workload.NewInfo(base.Clone().RequeueState(nil, ptr.To(metav1.NewTime(now.Add(time.Second)))).
 				Condition(metav1.Condition{Type: kueue.WorkloadRequeued, Status: metav1.ConditionFalse, Reason: kueue.WorkloadEvictedByAdmissionCheck}).Obj()))
-			wantActive := 1
-			if gate {
-				wantActive = 0
-			}
-			if active, inadmissible := cq.Pending(); active != wantActive || active+inadmissible != 1 {
+			if active, inadmissible := cq.Pending(); inadmissible != tc.wantInadmissible || active+inadmissible != 1 {
 				t.Errorf("Unexpected place of the workload: %d active, %d inadmissible", active, inadmissible)
 			}
 		})

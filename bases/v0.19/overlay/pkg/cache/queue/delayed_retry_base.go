@@ -36,13 +36,15 @@ func (m *Manager) forgetSecondPass(w *kueue.Workload) {
 	m.DeleteSecondPassWithoutLock(workload.Key(w))
 }
 
-// takeOut takes the workload out of the heap, or from the inadmissible ones. It is
-// not the one any more for which others were preempted.
+// takeOut takes the workload out of the heap, from the inadmissible ones, or from
+// those that the scheduler holds. It is not the one any more for which others were
+// preempted.
 func (c *ClusterQueue) takeOut(key workload.Reference) {
 	if filed := c.inadmissibleWorkloads.get(key); filed != nil {
 		c.removeFromInadmissible(key, filed)
 	}
 	c.removeFromHeap(key)
+	c.forgetInflightByKey(key)
 	if c.pw.matches(key, false, 0) {
 		c.pw.clear()
 	}
