@@ -54,6 +54,9 @@ const (
 	interval = time.Second
 	// restarts of a manager, for an error bar.
 	restarts = 3
+	// tenThousand workloads, and more, have their deadlines apart in a longer time, and
+	// one round.
+	tenThousand = 10_000
 )
 
 // series is the scenarios with one build and one number of workloads.
@@ -93,13 +96,14 @@ func (s *series) run(ctx context.Context, o options, first, last bool) error {
 		case !s.delays:
 		case scenario == result.Herd:
 			rounds := 1
-			if last && ours {
+			if (last || !first) && ours && s.n < tenThousand {
 				rounds = max(o.rounds, 1)
 			}
 			err = s.herd(ctx, rounds)
-		case scenario == result.Spread && first:
+		case scenario == result.Spread && (first || s.n >= tenThousand):
+			over := max(time.Minute, time.Duration(s.n)*30*time.Millisecond)
 			err = s.delayed(ctx, scenario, wait, func(i int) time.Duration {
-				return wait + (time.Minute * time.Duration(i) / time.Duration(s.n)).Truncate(time.Second)
+				return wait + (over * time.Duration(i) / time.Duration(s.n)).Truncate(time.Second)
 			})
 		case scenario == result.Waiting && ours && last:
 			err = s.waiting(ctx)
