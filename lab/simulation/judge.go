@@ -74,6 +74,9 @@ type judge struct {
 	// excused are the workloads that Kueue left stuck before: told to retry while
 	// the gate was off, with no time to wait for.
 	excused map[string]bool
+	// movedGateOff are the times to which the base has moved a wait that was recorded
+	// before. It leaves the words, with which the wait may go on with the gate on.
+	movedGateOff map[string]time.Time
 	// differs: the one case was there in which the gate off is not as the base.
 	differs bool
 	// deactivated is when a workload was so last.
@@ -144,6 +147,7 @@ func newJudge(w *World) *judge {
 		world: w, unready: make(map[string]bool), policies: []policy{{base: policyBases[0]}},
 		asked:          make(map[string]map[kueue.AdmissionCheckReference]asked),
 		excused:        make(map[string]bool),
+		movedGateOff:   make(map[string]time.Time),
 		deactivated:    make(map[string]time.Time),
 		spoken:         make(map[string]map[kueue.AdmissionCheckReference]int),
 		known:          make(map[string]map[string]int),
@@ -742,6 +746,9 @@ var timestamp = regexp.MustCompile(`\d{4,}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+
 // statusWriteGateOff: a workload that was left waiting when the gate was switched
 // off is requeued at the time that was recorded.
 func (j *judge) statusWriteGateOff(old, wl *kueue.Workload) {
+	if !requeueAt(old).IsZero() && !requeueAt(wl).IsZero() && !requeueAt(wl).Equal(requeueAt(old)) {
+		j.movedGateOff[wl.Name] = requeueAt(wl)
+	}
 	if until := requeueAt(old); resetFromRetry(old, wl) && !workload.HasQuotaReservation(old) && !isDeactivation(wl) && !isDeactivation(old) && j.decided.Before(until) {
 		j.fail("gate off, never early", "%s is requeued although it has to wait until %s: %s", wl.Name, j.at(until), describe(old))
 	}
@@ -955,9 +962,10 @@ func (j *judge) quiet() error {
 // nobody asks for, and none that is Ready counts.
 func (j *judge) leftovers(wl *kueue.Workload) {
 	until := requeueAt(wl).UTC().Format(time.RFC3339)
+	movedGateOff := !requeueAt(wl).IsZero() && requeueAt(wl).Equal(j.movedGateOff[wl.Name])
 	for _, cond := range wl.Status.Conditions {
 		for _, at := range times(cond) {
-			if at != until {
+			if at != until && !movedGateOff {
 				j.fail("conditions, old times", "%s of %s tells of %s, not of %s: %s", cond.Type, wl.Name, at, until, cond.Message)
 			}
 		}
