@@ -34,7 +34,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/procfs"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"kueue-acrequeueafter/lab/bench/result"
 	"kueue-acrequeueafter/lab/controlplane"
@@ -63,6 +65,7 @@ func run() int {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		return 2
 	}
+	ctrl.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	if err := o.bench(ctx); err != nil {

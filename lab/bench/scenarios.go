@@ -217,7 +217,7 @@ func (s *series) fresh(ctx context.Context) error {
 // so the deadlines do not depend on how long an eviction takes. One that comes
 // later moves its deadline, as requeueAt tells.
 func (s *series) common() time.Time {
-	return time.Now().Add(3*time.Second + time.Duration(s.n)*9*time.Millisecond).Truncate(time.Second)
+	return time.Now().Add(3*time.Second + time.Duration(s.n)*20*time.Millisecond).Truncate(time.Second)
 }
 
 // herd has all workloads wait until the same second. To compare with ours, a bare
@@ -313,7 +313,7 @@ func (s *series) expect(ctx context.Context, so string, timeout time.Duration, i
 
 // waiting measures workloads that wait, and nothing else.
 func (s *series) waiting(ctx context.Context) error {
-	from, delay := s.common(), observe+12*time.Second
+	from, delay := s.common(), observe+12*time.Second+time.Duration(s.n)*10*time.Millisecond
 	s.retryOnce(result.Waiting, func() answer { return answer{state: "Retry", from: from, delay: delay} })
 	if err := s.expect(ctx, "waiting", s.limit(), waits); err != nil {
 		return err
@@ -322,13 +322,16 @@ func (s *series) waiting(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if time.Now().After(from.Add(delay)) {
+		return fmt.Errorf("the evictions took so long that the delay of %s was over before the end", delay)
+	}
 	return s.expect(ctx, "reserved again", time.Until(from.Add(delay))+s.limit(), retried)
 }
 
 // restart has new managers meet workloads that wait; and then, to compare, the same
 // ones when they are requeued and pending, in a queue that is held.
 func (s *series) restart(ctx context.Context) error {
-	from, delay := s.common(), (restarts * (20*time.Second + time.Duration(s.n)*5*time.Millisecond)).Truncate(time.Second)
+	from, delay := s.common(), (restarts*20*time.Second + time.Duration(s.n)*25*time.Millisecond).Truncate(time.Second)
 	s.retryOnce(result.Restart, func() answer { return answer{state: "Retry", from: from, delay: delay} })
 	if err := s.expect(ctx, "waiting", s.limit(), waits); err != nil {
 		return err
