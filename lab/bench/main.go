@@ -82,7 +82,7 @@ var order = []string{result.Herd, result.Spread, result.Waiting, result.Restart,
 // For those who do not say which: what half an hour is enough for.
 var (
 	defaultBuilds    = []string{result.GateOn, result.Base, result.LaterGateOn, result.Later}
-	defaultScenarios = []string{result.Herd, result.Spread, result.Waiting, result.Bare, result.Created, result.Two}
+	defaultScenarios = []string{result.Herd, result.Spread, result.Waiting, result.Created, result.Two}
 )
 
 func parse(args []string) (o options, err error) {
@@ -98,7 +98,7 @@ func parse(args []string) (o options, err error) {
 	flags.StringVar(&builds, "builds", strings.Join(defaultBuilds, ","), "which of "+strings.Join(result.Builds, ",")+" to measure")
 	flags.StringVar(&scenarios, "scenarios", strings.Join(defaultScenarios, ","), "which of "+strings.Join(order, ",")+" to run after \"fresh\", in this order; two-checks and spread with the first number of workloads, spread with 10000 and more too; all but herd, restart and created with the last")
 	flags.StringVar(&sizes, "sizes", "100,1000", "how many workloads, one number after the other")
-	flags.IntVar(&o.rounds, "rounds", 2, "of the herd with fewer than 10000 workloads, ours alone, not with the first of several numbers")
+	flags.IntVar(&o.rounds, "rounds", 2, "of bare; and of the herd with fewer than 10000 workloads, ours alone, not with the first of several numbers")
 	flags.BoolVar(&o.add, "add", false, "add to the run.json of the same machine and settings, or replace what it has of the same scenarios")
 	flags.BoolVar(&o.profile, "profile", false, "take profiles of the manager and of the API server at the deadlines, and while a check says Retry")
 	flags.IntVar(&o.settings.QPS, "qps", 300, "requests in a second that a manager may send; twice that at once")

