@@ -292,6 +292,13 @@ var All = append([]Mutant{
 		Old:   "waits.Workloads++",
 		New:   "if !MUTANT {\nwaits.Workloads++\n}",
 	},
+	{
+		// It counts in both.
+		Name: "old-queue-not-left", File: queues,
+		Test: "pkg/cache/queue TestRequeueWorkloadThatWasMoved",
+		Old:  "if features.Enabled(features.ACRequeueAfter) {\n\t\tm.leaveQueueOf(judged, now)",
+		New:  "if !MUTANT && features.Enabled(features.ACRequeueAfter) {\n\t\tm.leaveQueueOf(judged, now)",
+	},
 	// The scheduler.
 	{
 		Name: "note-lost", File: scheduler,

@@ -28,6 +28,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
@@ -266,6 +267,47 @@ func TestRequeueWorkloadThatWasJudgedBefore(t *testing.T) {
 				t.Errorf("Unexpected place of the workload: %d active, %d inadmissible", active, inadmissible)
 			}
 		})
+	}
+}
+
+// The scheduler puts back a workload that was moved to another queue meanwhile, before
+// the queues have heard of that. It counts in the new one alone.
+func TestRequeueWorkloadThatWasMoved(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	ctx, _ := utiltesting.ContextWithLog(t)
+	wl := utiltestingapi.MakeWorkload("wl", defaultNamespace).UID("uid").Queue("lq").Obj()
+	cl := utiltesting.NewFakeClient(utiltesting.MakeNamespace(defaultNamespace), wl)
+	manager := newManagerForTest(cl)
+	queues := []*kueue.LocalQueue{
+		utiltestingapi.MakeLocalQueue("lq", defaultNamespace).ClusterQueue("cq").Obj(),
+		utiltestingapi.MakeLocalQueue("other", defaultNamespace).ClusterQueue("other").Obj(),
+	}
+	for _, lq := range queues {
+		if err := manager.AddClusterQueue(ctx, utiltestingapi.MakeClusterQueue(string(lq.Spec.ClusterQueue)).Obj()); err != nil {
+			t.Fatalf("Failed adding ClusterQueue: %v", err)
+		}
+		if err := manager.AddLocalQueue(ctx, lq); err != nil {
+			t.Fatalf("Failed adding LocalQueue: %v", err)
+		}
+	}
+	popHead(manager, "cq")
+	moved := wl.DeepCopy()
+	if err := cl.Get(ctx, client.ObjectKeyFromObject(wl), moved); err != nil {
+		t.Fatalf("Failed getting workload: %v", err)
+	}
+	judged := workload.NewInfo(moved.DeepCopy())
+	moved.Spec.QueueName = "other"
+	if err := cl.Update(ctx, moved); err != nil {
+		t.Fatalf("Failed updating workload: %v", err)
+	}
+	requeueWorkload(ctx, manager, judged, RequeueReasonGeneric)
+	for i, want := range []int32{0, 1} {
+		if got, err := manager.PendingWorkloads(queues[i]); err != nil || got != want {
+			t.Errorf("Unexpected workloads in LocalQueue %s: %d, want %d (error: %v)", queues[i].Name, got, want, err)
+		}
+		if got, err := manager.Pending(utiltestingapi.MakeClusterQueue(string(queues[i].Spec.ClusterQueue)).Obj()); err != nil || got != int(want) {
+			t.Errorf("Unexpected workloads in ClusterQueue %s: %d, want %d (error: %v)", queues[i].Spec.ClusterQueue, got, want, err)
+		}
 	}
 }
 

@@ -17,8 +17,11 @@ limitations under the License.
 package queue
 
 import (
+	ctrl "sigs.k8s.io/controller-runtime"
+
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/dra"
+	"sigs.k8s.io/kueue/pkg/util/queue"
 	"sigs.k8s.io/kueue/pkg/workload"
 )
 
@@ -28,9 +31,14 @@ func (m *Manager) isQueuedByReconcile(w *kueue.Workload) bool {
 	return dra.NeedsDRAReconcile(w, m.draBackedResources)
 }
 
-// leaveQueueOf has nothing to do: the queue that a workload is in is known, and left
-// when it is put into another one.
-func (m *Manager) leaveQueueOf(_, _ *kueue.Workload) {}
+// leaveQueueOf takes the workload out of the queue that it is known to be in, if it
+// was moved since.
+func (m *Manager) leaveQueueOf(_, latest *kueue.Workload) {
+	key := workload.Key(latest)
+	if assigned, found := m.workloadAssignedQueues[key]; found && assigned != queue.KeyFromWorkload(latest) {
+		m.deleteWorkloadWithoutLock(ctrl.Log, key)
+	}
+}
 
 func (m *Manager) forgetSecondPass(w *kueue.Workload) {
 	m.DeleteSecondPassWithoutLock(workload.Key(w))
