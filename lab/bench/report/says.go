@@ -40,7 +40,8 @@ func says(run *result.Run) []string {
 	if spread := pick(run, result.GateOn, result.Spread, 100); len(spread) > 0 {
 		text := fmt.Sprintf("At its deadline a workload is back within %s s (p99)", number(highest(spread, percentile(requeued, 99))))
 		if herd := pick(run, result.GateOn, result.Herd, n); len(herd) > 0 {
-			text += fmt.Sprintf("; if %s have the same one, the last is after %s s, which is what the API server takes for the writes", thousands(n), number(median(each(herd, percentile(requeued, 100)))))
+			text += fmt.Sprintf("; if %s have the same one, the last is after %s s, where a client that does nothing else takes %s s for one write each",
+				thousands(n), number(median(each(herd, percentile(requeued, 100)))), number(median(each(herd, bareClient))))
 		}
 		say("%s.", text)
 	}
