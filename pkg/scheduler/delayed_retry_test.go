@@ -72,16 +72,8 @@ func TestScheduleAfterWaitingForPodsReady(t *testing.T) {
 					cqCache := schdcache.New(cl, schdcache.WithPodsReadyTracking(true))
 					qManager := newManagerForTest(cl, cqCache)
 					cqCache.AddOrUpdateResourceFlavor(log, rf)
-					if err := cqCache.AddClusterQueue(ctx, cq); err != nil {
-						t.Fatalf("Inserting ClusterQueue in cache: %v", err)
-					}
+					addQueues(ctx, t, cqCache, qManager, cq, lq)
 					cqCache.AddOrUpdateWorkload(log, running.Obj())
-					if err := qManager.AddClusterQueue(ctx, cq); err != nil {
-						t.Fatalf("Inserting ClusterQueue in manager: %v", err)
-					}
-					if err := qManager.AddLocalQueue(ctx, lq); err != nil {
-						t.Fatalf("Inserting LocalQueue in manager: %v", err)
-					}
 					scheduler := newScheduler(qManager, cqCache, cl, &utiltesting.EventRecorder{})
 					go scheduler.schedule(ctx)
 					synctest.Wait()
@@ -166,15 +158,7 @@ func testScheduleAfterRefusal(t *testing.T, moved bool) {
 				t.Fatalf("Creating %s: %v", obj.GetName(), err)
 			}
 		}
-		if err := cqCache.AddClusterQueue(ctx, cq); err != nil {
-			t.Fatalf("Inserting ClusterQueue in cache: %v", err)
-		}
-		if err := qManager.AddClusterQueue(ctx, cq); err != nil {
-			t.Fatalf("Inserting ClusterQueue in manager: %v", err)
-		}
-		if err := qManager.AddLocalQueue(ctx, lq); err != nil {
-			t.Fatalf("Inserting LocalQueue in manager: %v", err)
-		}
+		addQueues(ctx, t, cqCache, qManager, cq, lq)
 	}
 	scheduler := newScheduler(qManager, cqCache, cl, &utiltesting.EventRecorder{})
 	var wg sync.WaitGroup
@@ -220,15 +204,7 @@ func TestQuotaOfRefusedReservationIsForOthers(t *testing.T) {
 	cqCache := schdcache.New(cl)
 	qManager, processRequeues := newManagerAndRequeues(cl, cqCache)
 	cqCache.AddOrUpdateResourceFlavor(log, rf)
-	if err := cqCache.AddClusterQueue(ctx, cq); err != nil {
-		t.Fatalf("Inserting ClusterQueue in cache: %v", err)
-	}
-	if err := qManager.AddClusterQueue(ctx, cq); err != nil {
-		t.Fatalf("Inserting ClusterQueue in manager: %v", err)
-	}
-	if err := qManager.AddLocalQueue(ctx, lq); err != nil {
-		t.Fatalf("Inserting LocalQueue in manager: %v", err)
-	}
+	addQueues(ctx, t, cqCache, qManager, cq, lq)
 	scheduler := newScheduler(qManager, cqCache, cl, &utiltesting.EventRecorder{})
 	var writes []func()
 	scheduler.setAdmissionRoutineWrapper(heldBack(func(write func()) { writes = append(writes, write) }))
@@ -333,15 +309,7 @@ func TestRefusedSecondPass(t *testing.T) {
 			cqCache := schdcache.New(cl)
 			qManager := newManagerForTest(cl, cqCache, qcache.WithClock(fakeClock))
 			cqCache.AddOrUpdateResourceFlavor(log, rf)
-			if err := cqCache.AddClusterQueue(ctx, cq); err != nil {
-				t.Fatalf("Inserting ClusterQueue in cache: %v", err)
-			}
-			if err := qManager.AddClusterQueue(ctx, cq); err != nil {
-				t.Fatalf("Inserting ClusterQueue in manager: %v", err)
-			}
-			if err := qManager.AddLocalQueue(ctx, lq); err != nil {
-				t.Fatalf("Inserting LocalQueue in manager: %v", err)
-			}
+			addQueues(ctx, t, cqCache, qManager, cq, lq)
 			snapshot, err := cqCache.Snapshot(ctx)
 			if err != nil {
 				t.Fatalf("Taking a snapshot: %v", err)
@@ -416,12 +384,7 @@ func TestRequeueWhileWaiting(t *testing.T) {
 				WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: utiltesting.TreatSSAAsStrategicMerge}).Build()
 			cqCache := schdcache.New(cl)
 			qManager := newManagerForTest(cl, cqCache)
-			if err := qManager.AddClusterQueue(ctx, cq); err != nil {
-				t.Fatalf("Inserting ClusterQueue in manager: %v", err)
-			}
-			if err := qManager.AddLocalQueue(ctx, lq); err != nil {
-				t.Fatalf("Inserting LocalQueue in manager: %v", err)
-			}
+			addQueues(ctx, t, cqCache, qManager, cq, lq)
 			recorder := &utiltesting.EventRecorder{}
 			scheduler := newScheduler(qManager, cqCache, cl, recorder)
 			e := newEntry(seen().Obj())
@@ -483,15 +446,7 @@ func TestRequeueAfterRefusedNote(t *testing.T) {
 				}).Build()
 			cqCache := schdcache.New(cl)
 			qManager := newManagerForTest(cl, cqCache)
-			if err := cqCache.AddClusterQueue(ctx, cq); err != nil {
-				t.Fatalf("Inserting ClusterQueue in cache: %v", err)
-			}
-			if err := qManager.AddClusterQueue(ctx, cq); err != nil {
-				t.Fatalf("Inserting ClusterQueue in manager: %v", err)
-			}
-			if err := qManager.AddLocalQueue(ctx, lq); err != nil {
-				t.Fatalf("Inserting LocalQueue in manager: %v", err)
-			}
+			addQueues(ctx, t, cqCache, qManager, cq, lq)
 			done, cancel := context.WithCancel(ctx)
 			cancel()
 			if got := heads(done, qManager); len(got) != 1 {
@@ -505,5 +460,19 @@ func TestRequeueAfterRefusedNote(t *testing.T) {
 				t.Errorf("Unexpected head: %t, want %t", got, tc.wantHead)
 			}
 		})
+	}
+}
+
+// addQueues hands a ClusterQueue and its LocalQueue to the scheduler's cache and queues.
+func addQueues(ctx context.Context, t *testing.T, cache *schdcache.Cache, queues *qcache.Manager, cq *kueue.ClusterQueue, lq *kueue.LocalQueue) {
+	t.Helper()
+	if err := cache.AddClusterQueue(ctx, cq); err != nil {
+		t.Fatalf("Inserting ClusterQueue in cache: %v", err)
+	}
+	if err := queues.AddClusterQueue(ctx, cq); err != nil {
+		t.Fatalf("Inserting ClusterQueue in manager: %v", err)
+	}
+	if err := queues.AddLocalQueue(ctx, lq); err != nil {
+		t.Fatalf("Inserting LocalQueue in manager: %v", err)
 	}
 }

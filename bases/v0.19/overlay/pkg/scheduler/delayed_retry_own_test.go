@@ -59,16 +59,8 @@ func TestReleaseAfterHeadWasPassedOver(t *testing.T) {
 	cqCache := schdcache.New(cl)
 	qManager := newManagerForTest(cl, cqCache)
 	cqCache.AddOrUpdateResourceFlavor(log, rf)
-	if err := cqCache.AddClusterQueue(ctx, cq); err != nil {
-		t.Fatalf("Inserting ClusterQueue in cache: %v", err)
-	}
+	addQueues(ctx, t, cqCache, qManager, cq, lq)
 	cqCache.AddOrUpdateWorkload(log, reserved)
-	if err := qManager.AddClusterQueue(ctx, cq); err != nil {
-		t.Fatalf("Inserting ClusterQueue in manager: %v", err)
-	}
-	if err := qManager.AddLocalQueue(ctx, lq); err != nil {
-		t.Fatalf("Inserting LocalQueue in manager: %v", err)
-	}
 	scheduler := newScheduler(qManager, cqCache, cl, &utiltesting.EventRecorder{})
 	var wg sync.WaitGroup
 	scheduler.setAdmissionRoutineWrapper(routine.NewWrapper(func() { wg.Add(1) }, wg.Done))
@@ -171,15 +163,7 @@ func TestReplacedSliceAfterAnotherWrite(t *testing.T) {
 			cqCache := schdcache.New(cl)
 			qManager := newManagerForTest(cl, cqCache)
 			cqCache.AddOrUpdateResourceFlavor(log, rf)
-			if err := cqCache.AddClusterQueue(ctx, cq); err != nil {
-				t.Fatalf("Inserting ClusterQueue in cache: %v", err)
-			}
-			if err := qManager.AddClusterQueue(ctx, cq); err != nil {
-				t.Fatalf("Inserting ClusterQueue in manager: %v", err)
-			}
-			if err := qManager.AddLocalQueue(ctx, lq); err != nil {
-				t.Fatalf("Inserting LocalQueue in manager: %v", err)
-			}
+			addQueues(ctx, t, cqCache, qManager, cq, lq)
 			snapshot, err := cqCache.Snapshot(ctx)
 			if err != nil {
 				t.Fatalf("Taking a snapshot: %v", err)
