@@ -419,10 +419,17 @@ func (w *World) conclude(rng *randSource) error {
 }
 
 // isLeftByBase: with the gate off, what Kueue itself deactivated does not come back
-// when it is activated again.
+// when it is activated again. v0.19 deactivates it again, too, if it was evicted before:
+// its DeactivationTarget stays.
 func isLeftByBase(wl *kueue.Workload) bool {
+	if features.Enabled(features.ACRequeueAfter) {
+		return false
+	}
+	if baseHasFields && workload.IsEvicted(wl) && apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget) {
+		return true
+	}
 	requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
-	return !features.Enabled(features.ACRequeueAfter) && requeued != nil && requeued.Status == metav1.ConditionFalse && strings.HasPrefix(requeued.Reason, "DeactivatedDueTo")
+	return requeued != nil && requeued.Status == metav1.ConditionFalse && strings.HasPrefix(requeued.Reason, "DeactivatedDueTo")
 }
 
 // endWait: nobody wants to wait for ever, nor where Kueue never promised anything.
