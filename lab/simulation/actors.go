@@ -303,6 +303,19 @@ func (w *World) moveJob(wl *kueue.Workload) {
 	}
 }
 
+// changePriority gives the job of a workload another priority class, if it has one.
+func (w *World) changePriority(wl *kueue.Workload) {
+	for _, owner := range wl.OwnerReferences {
+		patchSpec(w, &batchv1.Job{}, client.ObjectKey{Namespace: namespace, Name: owner.Name}, func(job *batchv1.Job) {
+			others := map[string]string{"high": "low", "low": "high"}
+			if other, found := others[job.Labels[constants.WorkloadPriorityClassLabel]]; found {
+				w.note("the priority of job %s is %s", owner.Name, other)
+				job.Labels[constants.WorkloadPriorityClassLabel] = other
+			}
+		})
+	}
+}
+
 func (w *World) recreateLocalQueue() {
 	ctx := context.Background()
 	lq := &kueue.LocalQueue{}

@@ -302,7 +302,12 @@ func (w *World) step(s Step, rng *rand.Rand) error {
 		w.setPolicy(policyBases[s.A%len(policyBases)])
 	case OpMove:
 		// Not those that hold quota, which must not be moved.
-		if all := slices.DeleteFunc(w.workloads(), workload.HasQuotaReservation); len(all) > 0 && w.config.Cohort {
+		all := slices.DeleteFunc(w.workloads(), workload.HasQuotaReservation)
+		switch {
+		case len(all) == 0:
+		case s.B%2 == 1:
+			w.changePriority(all[s.A%len(all)])
+		case w.config.Cohort:
 			w.moveJob(all[s.A%len(all)])
 		}
 	case OpFinish:

@@ -218,6 +218,7 @@ func (w *World) populate() error {
 		&kueue.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: "f1"}},
 		&kueue.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: "f2"}},
 		&kueue.WorkloadPriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 100},
+		&kueue.WorkloadPriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "low"}, Value: -100},
 		&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Name: localQueue, Namespace: namespace}, Spec: kueue.LocalQueueSpec{ClusterQueue: clusterQueue}},
 	}
 	for _, name := range checkNames {

@@ -16,6 +16,8 @@ limitations under the License.
 
 package mutants
 
+import "strings"
+
 const (
 	deadline   = "pkg/workload/delayed_retry_deadline.go"
 	plan       = "pkg/workload/delayed_retry_plan.go"
@@ -25,6 +27,7 @@ const (
 	times      = "pkg/workload/times/times.go"
 	reconciler = "pkg/controller/core/workload_delayed_retry.go"
 	queues     = "pkg/cache/queue/delayed_retry.go"
+	queuesBase = "pkg/cache/queue/delayed_retry_base.go"
 	scheduler  = "pkg/scheduler/delayed_retry.go"
 	state      = "pkg/workload/delayed_retry_state.go"
 	jobs       = "pkg/controller/jobframework/delayed_retry.go"
@@ -294,10 +297,10 @@ var All = append([]Mutant{
 	},
 	{
 		// It counts in both.
-		Name: "old-queue-not-left", File: queues,
-		Test: "pkg/cache/queue TestRequeueWorkloadThatWasMoved",
-		Old:  "if features.Enabled(features.ACRequeueAfter) {\n\t\tm.leaveQueueOf(judged, now)",
-		New:  "if !MUTANT && features.Enabled(features.ACRequeueAfter) {\n\t\tm.leaveQueueOf(judged, now)",
+		Name: "old-queue-not-left", File: queuesBase,
+		Test: "pkg/cache/queue TestMovedWorkloadLeavesItsQueue",
+		Old:  leaveOldQueue,
+		New:  strings.Replace(leaveOldQueue, "features.Enabled", "!MUTANT && features.Enabled", 1),
 	},
 	// The scheduler.
 	{

@@ -24,6 +24,8 @@ const (
 
 	// leaveQueue is how a reconciler takes wl out of the queues.
 	leaveQueue = "r.queues.DeleteWorkload(wl)"
+	// leaveOldQueue is when the queues take one out that was moved.
+	leaveOldQueue = "features.Enabled(features.ACRequeueAfter) {\n\t\tm.leaveQueueOf(judged, now)"
 )
 
 var ofBase []Mutant

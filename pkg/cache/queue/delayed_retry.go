@@ -104,14 +104,6 @@ func (c *ClusterQueue) keepOut(wInfo *workload.Info) bool {
 	return true
 }
 
-// leaveOldQueue has a workload that the scheduler puts back leave the queue out of
-// which it was moved meanwhile: by the event of that, it is in the new one already.
-func (m *Manager) leaveOldQueue(judged, now *kueue.Workload) {
-	if features.Enabled(features.ACRequeueAfter) {
-		m.leaveQueueOf(judged, now)
-	}
-}
-
 // requeueReason returns why the scheduler puts back the workload that it has
 // judged: to try it again at once if it is another one now, as far as that
 // matters, and the judgement says nothing about it.

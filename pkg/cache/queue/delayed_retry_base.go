@@ -37,6 +37,14 @@ func (m *Manager) leaveQueueOf(older, latest *kueue.Workload) {
 	}
 }
 
+// leaveOldQueue has a workload that the scheduler puts back leave the queue out of
+// which it was moved meanwhile: by the event of that, it is in the new one already.
+func (m *Manager) leaveOldQueue(judged, now *kueue.Workload) {
+	if features.Enabled(features.ACRequeueAfter) {
+		m.leaveQueueOf(judged, now)
+	}
+}
+
 func (m *Manager) forgetSecondPass(w *kueue.Workload) {
 	m.DeleteSecondPassWithoutLock(w)
 }

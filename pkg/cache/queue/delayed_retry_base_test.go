@@ -53,6 +53,10 @@ func addOrUpdateWorkload(_ context.Context, manager *Manager, wl *kueue.Workload
 	return manager.AddOrUpdateWorkload(wl)
 }
 
+func updateWorkload(_ context.Context, manager *Manager, old, wl *kueue.Workload) error {
+	return manager.UpdateWorkload(old, wl)
+}
+
 func requeueWorkload(ctx context.Context, manager *Manager, info *workload.Info, reason RequeueReason) bool {
 	return manager.RequeueWorkload(ctx, info, reason)
 }

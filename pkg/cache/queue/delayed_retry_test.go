@@ -270,44 +270,61 @@ func TestRequeueWorkloadThatWasJudgedBefore(t *testing.T) {
 	}
 }
 
-// The scheduler puts back a workload that was moved to another queue meanwhile, before
-// the queues have heard of that. It counts in the new one alone.
-func TestRequeueWorkloadThatWasMoved(t *testing.T) {
-	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
-	ctx, _ := utiltesting.ContextWithLog(t)
-	wl := utiltestingapi.MakeWorkload("wl", defaultNamespace).UID("uid").Queue("lq").Obj()
-	cl := utiltesting.NewFakeClient(utiltesting.MakeNamespace(defaultNamespace), wl)
-	manager := newManagerForTest(cl)
-	queues := []*kueue.LocalQueue{
-		utiltestingapi.MakeLocalQueue("lq", defaultNamespace).ClusterQueue("cq").Obj(),
-		utiltestingapi.MakeLocalQueue("other", defaultNamespace).ClusterQueue("other").Obj(),
-	}
-	for _, lq := range queues {
-		if err := manager.AddClusterQueue(ctx, utiltestingapi.MakeClusterQueue(string(lq.Spec.ClusterQueue)).Obj()); err != nil {
-			t.Fatalf("Failed adding ClusterQueue: %v", err)
-		}
-		if err := manager.AddLocalQueue(ctx, lq); err != nil {
-			t.Fatalf("Failed adding LocalQueue: %v", err)
-		}
-	}
-	popHead(manager, "cq")
-	moved := wl.DeepCopy()
-	if err := cl.Get(ctx, client.ObjectKeyFromObject(wl), moved); err != nil {
-		t.Fatalf("Failed getting workload: %v", err)
-	}
-	judged := workload.NewInfo(moved.DeepCopy())
-	moved.Spec.QueueName = "other"
-	if err := cl.Update(ctx, moved); err != nil {
-		t.Fatalf("Failed updating workload: %v", err)
-	}
-	requeueWorkload(ctx, manager, judged, RequeueReasonGeneric)
-	for i, want := range []int32{0, 1} {
-		if got, err := manager.PendingWorkloads(queues[i]); err != nil || got != want {
-			t.Errorf("Unexpected workloads in LocalQueue %s: %d, want %d (error: %v)", queues[i].Name, got, want, err)
-		}
-		if got, err := manager.Pending(utiltestingapi.MakeClusterQueue(string(queues[i].Spec.ClusterQueue)).Obj()); err != nil || got != int(want) {
-			t.Errorf("Unexpected workloads in ClusterQueue %s: %d, want %d (error: %v)", queues[i].Spec.ClusterQueue, got, want, err)
-		}
+// A workload that was moved to another queue counts in the new one alone, whoever tells
+// the queues of it first: the scheduler that puts it back, or its new LocalQueue.
+func TestMovedWorkloadLeavesItsQueue(t *testing.T) {
+	for _, newQueue := range []bool{false, true} {
+		t.Run(fmt.Sprintf("its LocalQueue is new: %t", newQueue), func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			old := utiltestingapi.MakeWorkload("wl", defaultNamespace).UID("uid").Queue("lq").Obj()
+			cl := utiltesting.NewFakeClient(utiltesting.MakeNamespace(defaultNamespace), old)
+			manager := newManagerForTest(cl)
+			queues := []*kueue.LocalQueue{
+				utiltestingapi.MakeLocalQueue("lq", defaultNamespace).ClusterQueue("cq").Obj(),
+				utiltestingapi.MakeLocalQueue("other", defaultNamespace).ClusterQueue("other").Obj(),
+			}
+			addLocalQueue := func(lq *kueue.LocalQueue) {
+				if err := manager.AddLocalQueue(ctx, lq); err != nil {
+					t.Fatalf("Failed adding LocalQueue: %v", err)
+				}
+			}
+			for _, lq := range queues {
+				if err := manager.AddClusterQueue(ctx, utiltestingapi.MakeClusterQueue(string(lq.Spec.ClusterQueue)).Obj()); err != nil {
+					t.Fatalf("Failed adding ClusterQueue: %v", err)
+				}
+			}
+			addLocalQueue(queues[0])
+			if !newQueue {
+				addLocalQueue(queues[1])
+				popHead(manager, "cq")
+			}
+			if err := cl.Get(ctx, client.ObjectKeyFromObject(old), old); err != nil {
+				t.Fatalf("Failed getting workload: %v", err)
+			}
+			moved := old.DeepCopy()
+			moved.Spec.QueueName = "other"
+			if err := cl.Update(ctx, moved); err != nil {
+				t.Fatalf("Failed updating workload: %v", err)
+			}
+			if newQueue {
+				addLocalQueue(queues[1])
+				// The event comes after it.
+				if err := updateWorkload(ctx, manager, old, moved); err != nil {
+					t.Errorf("Unexpected error: %v", err)
+				}
+			} else {
+				requeueWorkload(ctx, manager, workload.NewInfo(old), RequeueReasonGeneric)
+			}
+			for i, want := range []int32{0, 1} {
+				if got, err := manager.PendingWorkloads(queues[i]); err != nil || got != want {
+					t.Errorf("Unexpected workloads in LocalQueue %s: %d, want %d (error: %v)", queues[i].Name, got, want, err)
+				}
+				if got, err := manager.Pending(utiltestingapi.MakeClusterQueue(string(queues[i].Spec.ClusterQueue)).Obj()); err != nil || got != int(want) {
+					t.Errorf("Unexpected workloads in ClusterQueue %s: %d, want %d (error: %v)", queues[i].Spec.ClusterQueue, got, want, err)
+				}
+			}
+		})
 	}
 }
 

@@ -26,6 +26,8 @@ const (
 
 	// leaveQueue is how a reconciler takes wl out of the queues.
 	leaveQueue = "r.queues.DeleteWorkload(ctrl.LoggerFrom(ctx), workload.Key(wl))"
+	// leaveOldQueue is when the queues take one out that was moved.
+	leaveOldQueue = "features.Enabled(features.ACRequeueAfter) {\n\t\tm.deleteWorkloadWithoutLock"
 )
 
 var ofBase = []Mutant{

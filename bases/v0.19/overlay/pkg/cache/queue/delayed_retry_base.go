@@ -21,6 +21,7 @@ import (
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/dra"
+	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/util/queue"
 	"sigs.k8s.io/kueue/pkg/workload"
 )
@@ -34,8 +35,13 @@ func (m *Manager) isQueuedByReconcile(w *kueue.Workload) bool {
 // leaveQueueOf takes the workload out of the queue that it is known to be in, if it
 // was moved since.
 func (m *Manager) leaveQueueOf(_, latest *kueue.Workload) {
-	key := workload.Key(latest)
-	if assigned, found := m.workloadAssignedQueues[key]; found && assigned != queue.KeyFromWorkload(latest) {
+	m.leaveOldQueue(workload.Key(latest), queue.KeyFromWorkload(latest))
+}
+
+// leaveOldQueue has a workload leave the queue that it is known to be in before it is
+// assigned to another: nobody would find it there any more.
+func (m *Manager) leaveOldQueue(key workload.Reference, now queue.LocalQueueReference) {
+	if assigned, found := m.workloadAssignedQueues[key]; found && assigned != now && features.Enabled(features.ACRequeueAfter) {
 		m.deleteWorkloadWithoutLock(ctrl.Log, key)
 	}
 }

@@ -48,6 +48,10 @@ func addOrUpdateWorkload(ctx context.Context, manager *Manager, wl *kueue.Worklo
 	return manager.AddOrUpdateWorkload(ctrl.LoggerFrom(ctx), wl)
 }
 
+func updateWorkload(ctx context.Context, manager *Manager, _, wl *kueue.Workload) error {
+	return addOrUpdateWorkload(ctx, manager, wl)
+}
+
 func requeueWorkload(ctx context.Context, manager *Manager, info *workload.Info, reason RequeueReason) bool {
 	return manager.RequeueWorkload(ctx, info, reason, QuotaReservedReasonGeneric)
 }
