@@ -404,6 +404,10 @@ func (w *World) conclude(rng *randSource) error {
 				continue
 			}
 			if !workload.HasQuotaReservation(wl) || workload.IsEvicted(wl) {
+				if !features.Enabled(features.ACRequeueAfter) {
+					// Nobody acts on a rejection that comes without quota.
+					w.takeBack(wl, kueue.CheckStateRejected)
+				}
 				w.endWait(wl)
 				continue
 			}
@@ -455,8 +459,13 @@ func (w *World) endWait(wl *kueue.Workload) {
 		w.setActive(wl.Name, false)
 		return
 	}
+	w.takeBack(wl, kueue.CheckStateRetry)
+}
+
+// takeBack has the checks that say so say Pending.
+func (w *World) takeBack(wl *kueue.Workload, said kueue.CheckState) {
 	for _, name := range checkNames {
-		if state := workloadCheck(wl, name); state != nil && state.State == kueue.CheckStateRetry {
+		if state := workloadCheck(wl, name); state != nil && state.State == said {
 			w.checks[name][0].read(wl.Name)
 			w.checks[name][0].say(wl.Name, verdict{state: kueue.CheckStatePending}, applies)
 		}

@@ -1006,11 +1006,16 @@ func (j *judge) progress(stopped bool) {
 	}
 	// All ask for the same: the head of a StrictFIFO fits, too.
 	for _, wl := range all {
-		if isPending(wl) && wl.DeletionTimestamp.IsZero() && !time.Now().Before(requeueAt(wl)) && !workload.HasRetryChecks(wl) && !workload.HasRejectedChecks(wl) &&
-			!apimeta.IsStatusConditionFalse(wl.Status.Conditions, kueue.WorkloadRequeued) && !conditionTrue(wl, kueue.WorkloadDeactivationTarget) {
+		if isForScheduler(wl) {
 			j.fail("rule 7, free quota", "%d of %d are held, and %s has none", held, cpus, describe(wl))
 		}
 	}
+}
+
+// isForScheduler: nothing but quota is missing.
+func isForScheduler(wl *kueue.Workload) bool {
+	return isPending(wl) && wl.DeletionTimestamp.IsZero() && !time.Now().Before(requeueAt(wl)) && !workload.HasRetryChecks(wl) && !workload.HasRejectedChecks(wl) &&
+		!apimeta.IsStatusConditionFalse(wl.Status.Conditions, kueue.WorkloadRequeued) && !conditionTrue(wl, kueue.WorkloadDeactivationTarget)
 }
 
 // isBlocked: quota is reserved for nobody before the pods of those that hold some are ready.
@@ -1029,6 +1034,8 @@ func (j *judge) numbers() {
 	if j.world.config.Cohort {
 		pending[otherQueue] = make(map[string]bool)
 	}
+	// tried are the queues that have one which the scheduler may try.
+	tried := make(map[string]bool)
 	for _, wl := range j.world.workloads() {
 		if !wl.DeletionTimestamp.IsZero() {
 			return
@@ -1039,6 +1046,7 @@ func (j *judge) numbers() {
 		_, timeout := workload.IsEvictedByPodsReadyTimeout(wl)
 		isOptional := timeout && !requeueAt(wl).IsZero() && !workload.HasRetryChecks(wl)
 		pending[queueOf(wl)][wl.Name] = isOptional
+		tried[queueOf(wl)] = tried[queueOf(wl)] || isForScheduler(wl)
 		if most++; !isOptional {
 			least++
 		}
@@ -1050,7 +1058,7 @@ func (j *judge) numbers() {
 		}
 	}
 	for queue, names := range pending {
-		if !j.queueNumbers(queue, names) {
+		if !j.queueNumbers(queue, names, tried[queue]) {
 			return
 		}
 	}
@@ -1072,7 +1080,7 @@ func (j *judge) count(what string, n, least, most int, pending any) {
 }
 
 // queueNumbers judges those of a ClusterQueue and its LocalQueue, if there are such.
-func (j *judge) queueNumbers(queue string, pending map[string]bool) bool {
+func (j *judge) queueNumbers(queue string, pending map[string]bool, isTried bool) bool {
 	lq, cq := &kueue.LocalQueue{}, &kueue.ClusterQueue{}
 	localName := localQueue
 	if queue == otherQueue {
@@ -1118,6 +1126,10 @@ func (j *judge) queueNumbers(queue string, pending map[string]bool) bool {
 		j.count("pending in the LocalQueue "+localName+" of "+p.name, int(m), all-optional-tried, all, pending)
 	}
 	j.count("status of the ClusterQueue "+queue, int(cq.Status.PendingWorkloads), all-optional, all+tried, pending)
+	if isTried {
+		// The status may be of a moment at which the scheduler tried one, which wrote nothing.
+		tried = 1
+	}
 	j.count("status of the LocalQueue "+localName, int(lq.Status.PendingWorkloads), all-optional-tried, all, pending)
 	return true
 }
