@@ -205,6 +205,27 @@ func (w *World) answers() []func() error {
 	return answers
 }
 
+// corrections returns those who said something at a time that nobody can write, and
+// say it anew. With the gate off, the scheduler tries such a workload without a pause.
+func (w *World) corrections() []func() error {
+	if features.Enabled(features.ACRequeueAfter) {
+		return nil
+	}
+	var corrections []func() error
+	for _, wl := range w.workloads() {
+		for _, check := range wl.Status.AdmissionChecks {
+			if c := w.checks[check.Name]; len(c) > 0 && check.LastTransitionTime.UTC().Year() > 9999 {
+				corrections = append(corrections, func() error {
+					c[0].read(wl.Name)
+					c[0].say(wl.Name, verdict{state: check.State}, applies)
+					return nil
+				})
+			}
+		}
+	}
+	return corrections
+}
+
 func hasEntry(wl *kueue.Workload, name kueue.AdmissionCheckReference) bool {
 	return workloadCheck(wl, name) != nil
 }
@@ -404,10 +425,6 @@ func (w *World) conclude(rng *randSource) error {
 				continue
 			}
 			if !workload.HasQuotaReservation(wl) || workload.IsEvicted(wl) {
-				if !features.Enabled(features.ACRequeueAfter) {
-					// Nobody acts on a rejection that comes without quota.
-					w.takeBack(wl, kueue.CheckStateRejected)
-				}
 				w.endWait(wl)
 				continue
 			}
@@ -451,24 +468,26 @@ func isLeftByBase(wl *kueue.Workload) bool {
 
 // endWait: nobody wants to wait for ever, nor where Kueue never promised anything.
 func (w *World) endWait(wl *kueue.Workload) {
-	if time.Until(requeueAt(wl)) < time.Minute && !w.judge.isExcused(wl) {
+	on := features.Enabled(features.ACRequeueAfter)
+	// With the gate off nobody acts on a rejection that comes without quota.
+	isRejected := !on && len(workload.RejectedChecks(wl)) > 0
+	if time.Until(requeueAt(wl)) < time.Minute && !isRejected && !w.judge.isExcused(wl) {
 		return
 	}
-	if !features.Enabled(features.ACRequeueAfter) && !requeueAt(wl).IsZero() && !(baseHasFields && asksForTooLate(wl)) {
+	if !on && !requeueAt(wl).IsZero() && !(baseHasFields && asksForTooLate(wl)) {
 		// The recorded time holds, whatever the checks say: an operator lets it start over.
 		w.setActive(wl.Name, false)
 		return
 	}
-	w.takeBack(wl, kueue.CheckStateRetry)
-}
-
-// takeBack has the checks that say so say Pending.
-func (w *World) takeBack(wl *kueue.Workload, said kueue.CheckState) {
 	for _, name := range checkNames {
-		if state := workloadCheck(wl, name); state != nil && state.State == said {
+		if state := workloadCheck(wl, name); state != nil && (state.State == kueue.CheckStateRetry || !on && state.State == kueue.CheckStateRejected) {
 			w.checks[name][0].read(wl.Name)
 			w.checks[name][0].say(wl.Name, verdict{state: kueue.CheckStatePending}, applies)
 		}
+	}
+	if !on {
+		// Nobody looks at it again, either.
+		w.setActive(wl.Name, false)
 	}
 }
 

@@ -397,9 +397,9 @@ func (w *World) quiesce() error {
 // moves returns what can happen next, in an order that does not depend on
 // goroutines.
 func (w *World) moves() []func() error {
-	var moves []func() error
+	moves := w.corrections()
 	if w.busy > 0 {
-		moves = w.answers()
+		moves = append(moves, w.answers()...)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -279,7 +279,7 @@ var All = append([]Mutant{
 	},
 	{
 		Name: "in-the-heap-and-filed", File: queues,
-		Rules: []string{"counts"},
+		Rules: []string{"counts", "positions"},
 		Old:   "c.takeOut(key)\n\tc.fileInadmissible(key, wInfo)",
 		New:   "if !MUTANT {\nc.takeOut(key)\n}\n\tc.fileInadmissible(key, wInfo)",
 	},
