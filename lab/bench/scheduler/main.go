@@ -21,10 +21,11 @@ package main
 import (
 	"bytes"
 	"context"
-	_ "embed"
 	"encoding/csv"
+	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -36,9 +37,6 @@ import (
 
 	"kueue-acrequeueafter/lab/bench/result"
 )
-
-//go:embed generator.yaml
-var generator []byte
 
 func main() {
 	var b benchmark
@@ -105,7 +103,7 @@ func (b benchmark) once(ctx context.Context, gate bool, round int) (result.Throu
 		return t, err
 	}
 	config := filepath.Join(dir, "generator.yaml")
-	if err := os.WriteFile(config, generator, 0o644); err != nil {
+	if err := writeGenerator(b.treeDir, config); err != nil {
 		return t, err
 	}
 	log, err := os.Create(filepath.Join(dir, "runner.log"))
@@ -138,6 +136,49 @@ func (b benchmark) once(ctx context.Context, gate bool, round int) (result.Throu
 	}
 	t.Seconds, t.CPU, err = readStats(stats)
 	return t, err
+}
+
+// fewer is the part of the workloads of upstream's load that is made, one in so
+// many.
+const fewer = 10
+
+// writeGenerator writes upstream's load, with fewer workloads.
+func writeGenerator(treeDir, name string) error {
+	dir := filepath.Join(treeDir, "test/performance/scheduler")
+	data, err := os.ReadFile(filepath.Join(dir, "configs/baseline/generator.yaml"))
+	if errors.Is(err, fs.ErrNotExist) { // v0.14
+		data, err = os.ReadFile(filepath.Join(dir, "default_generator_config.yaml"))
+	}
+	if err != nil {
+		return err
+	}
+	var load any
+	if err := yaml.Unmarshal(data, &load); err != nil {
+		return err
+	}
+	thin(load)
+	if data, err = yaml.Marshal(load); err != nil {
+		return err
+	}
+	return os.WriteFile(name, data, 0o644)
+}
+
+// thin divides the count of each set of workloads below the node. The field
+// stands in a list of v0.14's and in an object of v0.19's form.
+func thin(node any) {
+	switch node := node.(type) {
+	case []any:
+		for _, n := range node {
+			thin(n)
+		}
+	case map[string]any:
+		if count, isNumber := node["count"].(float64); isNumber && node["workloads"] != nil {
+			node["count"] = count / fewer
+		}
+		for _, n := range node {
+			thin(n)
+		}
+	}
 }
 
 // countWorkloads counts the workloads of the runner's list, all of which must

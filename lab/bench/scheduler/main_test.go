@@ -17,9 +17,14 @@ limitations under the License.
 package main
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
 )
 
 func TestReadStats(t *testing.T) {
@@ -51,6 +56,25 @@ func TestCountWorkloads(t *testing.T) {
 			}
 			if got, err := countWorkloads(file); got != tc.want || (err != nil) != tc.wantErr {
 				t.Errorf("got %d, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestThin(t *testing.T) {
+	const sets = "- count: 5\n  queuesSets:\n  - count: 6\n    nominalQuota: 20\n    workloadsSets:\n    - count: %d\n      workloads:\n      - request: 1\n"
+	for name, form := range map[string]string{
+		"a list":            sets,
+		"a list of a field": "cohorts:\n" + sets,
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got, want any
+			if err := errors.Join(yaml.Unmarshal(fmt.Appendf(nil, form, 350), &got), yaml.Unmarshal(fmt.Appendf(nil, form, 35), &want)); err != nil {
+				t.Fatal(err)
+			}
+			thin(got)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want, +got):\n%s", diff)
 			}
 		})
 	}
