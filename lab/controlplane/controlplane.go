@@ -339,7 +339,8 @@ func (c *ControlPlane) audit(arguments *envtest.Arguments) error {
 	if err := os.Remove(log); err != nil && !os.IsNotExist(err) {
 		return err
 	}
-	arguments.Append("audit-policy-file", policy).Append("audit-log-path", log)
+	// One file, whose end is read: it must not begin anew at its default of 100 MB.
+	arguments.Append("audit-policy-file", policy).Append("audit-log-path", log).Append("audit-log-maxsize", "1000000")
 	return os.WriteFile(policy, []byte(auditPolicy), 0o644)
 }
 
