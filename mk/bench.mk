@@ -23,11 +23,11 @@ bench: bench-binaries ## Measure delayed retries on both bases, with this Kueue,
 	@exec $(BENCH) --sizes $(BENCH_SIZES) $(BENCH_FLAGS)
 
 .PHONY: bench-storm
-bench-storm: bench-binaries ## Add checks that say Retry again and again, three rounds, and the same with a delay or a policy, to the results of "make bench" (an hour).
+bench-storm: bench-binaries bench-kept ## Add checks that say Retry again and again, three rounds, and the same with a delay or a policy, to the results of "make bench" (an hour).
 	@exec $(BENCH) --add --sizes 1000 --scenarios bare,policy,jitter,busy --rounds 3 $(BENCH_FLAGS)
 
 .PHONY: bench-ten-thousand
-bench-ten-thousand: bench-binaries ## Add 100, 1,000 and 10,000 workloads with one deadline, with deadlines apart, and restarts while they wait, to the results of "make bench" (an hour and a half).
+bench-ten-thousand: bench-binaries bench-kept ## Add 100, 1,000 and 10,000 workloads with one deadline, with deadlines apart, and restarts while they wait, to the results of "make bench" (an hour and a half).
 	@exec $(BENCH) --add --builds gate-on,v0.19-gate-on --sizes 100,1000,10000 --scenarios herd,spread,waiting,restart $(BENCH_FLAGS)
 
 .PHONY: bench-binaries
@@ -47,10 +47,20 @@ bench-scheduler: fresh-tree base-bin envtest ## Run upstream's benchmark of the 
 
 BENCH_ROUNDS ?= 5
 
+# The results behind docs/performance.md, for a report or more results in another clone.
+BENCH_KEPT = $(PROJECT)/docs/performance
+
+.PHONY: bench-kept
+bench-kept:
+	@mkdir -p $(BENCH_DIR) && for kept in $(wildcard $(BENCH_KEPT)/*.json); do \
+		[ -e $(BENCH_DIR)/$${kept##*/} ] || cp $$kept $(BENCH_DIR); \
+	done
+
 .PHONY: bench-report
-bench-report: need-tools ## Write docs/performance.md from the results of "make bench" and the others.
+bench-report: need-tools bench-kept ## Write docs/performance.md from the results of "make bench" and the others, and keep them next to it.
 	@cd lab && go run ./bench/report --run $(BENCH_DIR)/run.json --throughput $(BENCH_DIR)/throughput-v0.14.json,$(BENCH_DIR)/throughput-v0.19.json \
-		--notes bench/report/notes.md --out $(PROJECT)/docs/performance.md --pictures $(PROJECT)/docs/performance
+		--notes bench/report/notes.md --out $(PROJECT)/docs/performance.md --pictures $(BENCH_KEPT)
+	@cp $(BENCH_DIR)/*.json $(BENCH_KEPT)
 
 BENCH_ARGS ?= -count=6
 BENCH_GO_PACKAGES := ./pkg/workload ./pkg/cache/queue ./pkg/metrics
