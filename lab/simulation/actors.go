@@ -125,7 +125,7 @@ func (c *checkController) say(name string, v verdict, how manner) {
 	}
 	// A controller does not make an entry of its own.
 	now := c.world.api.Get(workloads, client.ObjectKey{Namespace: namespace, Name: name})
-	if now == nil || !hasEntry(toWorkload(now), c.name) {
+	if now == nil || !hasEntry(c.world.workload(now), c.name) {
 		return
 	}
 	wl := seen.DeepCopy()

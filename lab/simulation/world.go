@@ -150,6 +150,9 @@ type World struct {
 	busy       int
 	busyManner manner
 
+	// converted has the Go types of the workloads' versions.
+	converted sync.Map
+
 	mu      sync.Mutex
 	pending []*held
 	trace   []string
@@ -578,7 +581,7 @@ func (w *World) note(format string, args ...any) {
 func (w *World) workloads() []*kueue.Workload {
 	var result []*kueue.Workload
 	for _, obj := range w.api.List(workloads) {
-		result = append(result, toWorkload(obj))
+		result = append(result, w.workload(obj))
 	}
 	return result
 }
