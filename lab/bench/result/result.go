@@ -182,11 +182,16 @@ func (r Result) Writes(resource string) int {
 }
 
 // Replace adds a result, in the place of those of the same scenario from before a time.
-func (r *Run) Replace(added Result, before time.Time) {
-	r.Results = slices.DeleteFunc(r.Results, func(old Result) bool {
+// What a herd is compared with stays with the herd of its run: it is there already, and
+// is replaced in a run that has a herd alone.
+func (r *Run) Replace(added Result, before time.Time, herd bool) {
+	replaced := func(old Result) bool {
 		return old.Build == added.Build && old.Scenario == added.Scenario && old.Workloads == added.Workloads && old.Date.Before(before)
-	})
-	r.Results = append(r.Results, added)
+	}
+	if compared := added.Scenario == Fresh || added.Scenario == Created; compared && !herd && slices.ContainsFunc(r.Results, replaced) {
+		return
+	}
+	r.Results = append(slices.DeleteFunc(r.Results, replaced), added)
 }
 
 // Throughput is one run of upstream's scheduler benchmark.
