@@ -216,8 +216,8 @@ var All = append([]Mutant{
 	{
 		Name: "waiting-in-the-heap", File: queues,
 		Rules: []string{"rule 7, never early", "counts"},
-		Old:   `if !waits(wInfo) ||`,
-		New:   `if MUTANT || !waits(wInfo) ||`,
+		Old:   `if !workload.MustWait(wInfo.Obj) &&`,
+		New:   `if MUTANT || !workload.MustWait(wInfo.Obj) &&`,
 	},
 	{
 		// As the first release did, after its own write.
@@ -272,22 +272,22 @@ var All = append([]Mutant{
 		New:  `if MUTANT || !features.Enabled(features.ACRequeueAfter) || isMakingRoom(reason) ||`,
 	},
 	{
-		Name: "filed-after-the-wait", File: queues,
-		Rules: []string{"rule 7, free quota"},
-		Old:   `filed != nil && waits(filed) {`,
-		New:   `filed != nil && waits(filed) && !MUTANT {`,
+		Name: "waiting-after-the-wait", File: queues,
+		Rules: []string{"counts", "positions"},
+		Old:   "c.stopWaiting(workloadKey(wInfo))",
+		New:   "if !MUTANT {\nc.stopWaiting(workloadKey(wInfo))\n}",
 	},
 	{
-		Name: "in-the-heap-and-filed", File: queues,
+		Name: "in-the-heap-and-waiting", File: queues,
 		Rules: []string{"counts", "positions"},
-		Old:   "c.takeOut(key)\n\tc.fileInadmissible(key, wInfo)",
-		New:   "if !MUTANT {\nc.takeOut(key)\n}\n\tc.fileInadmissible(key, wInfo)",
+		Old:   "c.takeOut(wInfo.Obj)\n",
+		New:   "if !MUTANT {\nc.takeOut(wInfo.Obj)\n}\n",
 	},
 	{
 		Name: "kept-out-after-a-backoff", File: queues,
 		Test: "pkg/cache/queue TestAddFromLocalQueueWhileWaiting",
-		Old:  `|| c.backoffWaitingTimeExpired(wInfo) {`,
-		New:  `|| !MUTANT && c.backoffWaitingTimeExpired(wInfo) {`,
+		Old:  `|| c.backoffWaitingTimeExpired(wInfo)) {`,
+		New:  `|| !MUTANT && c.backoffWaitingTimeExpired(wInfo)) {`,
 	},
 	{
 		Name: "gauge-forgets", File: queues,

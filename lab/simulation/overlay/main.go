@@ -47,6 +47,10 @@ func main() {
 	}
 }
 
+// fields are those that the patches add to structs of upstream's: the new files do not
+// compile without, and in the baseline nobody uses them.
+var fields = map[string]string{"type ClusterQueue struct {\n": "\twaiting waitingWorkloads\n"}
+
 // writeBaseline writes the patched files as upstream has them. The new fields and
 // the gate stay.
 func writeBaseline(tree, dir string) error {
@@ -58,11 +62,15 @@ func writeBaseline(tree, dir string) error {
 	if err != nil {
 		return err
 	}
-	replace := make(map[string]string)
+	replace, added := make(map[string]string), 0
 	for _, file := range strings.Fields(files) {
 		source, err := git(tree, "show", "base:"+file)
 		if err != nil {
 			return err
+		}
+		for after, field := range fields {
+			added += strings.Count(source, after)
+			source = strings.Replace(source, after, after+field, 1)
 		}
 		from, err := filepath.Abs(filepath.Join(tree, file))
 		if err != nil {
@@ -79,6 +87,9 @@ func writeBaseline(tree, dir string) error {
 	}
 	if len(replace) == 0 {
 		return fmt.Errorf("nothing in %s differs from the tag base: run make tree", tree)
+	}
+	if added != len(fields) {
+		return fmt.Errorf("%d places for %d fields in the base's files: adapt the list of fields", added, len(fields))
 	}
 	data, err := json.MarshalIndent(map[string]any{"Replace": replace}, "", "  ")
 	if err != nil {

@@ -84,23 +84,17 @@ func (m *Manager) secondPass(w *kueue.Workload) *kueue.Workload {
 	return latest
 }
 
-// keepOut puts a workload that must wait among the inadmissible ones, where it
-// counts as pending, and returns whether it did. It may be in the heap. One that
-// does not have to wait any more is taken from there: it was not judged yet.
+// keepOut puts a workload that must wait among the waiting ones, also if it was in
+// the heap, and returns whether it did. One that does not have to wait any more
+// leaves them.
 func (c *ClusterQueue) keepOut(wInfo *workload.Info) bool {
-	key := workload.Key(wInfo.Obj)
-	waits := func(info *workload.Info) bool {
-		_, backoff := workload.BackoffWithoutCondition(info.Obj)
-		return backoff || workload.MustWait(info.Obj)
-	}
-	if !waits(wInfo) || c.backoffWaitingTimeExpired(wInfo) {
-		if filed := c.inadmissibleWorkloads[key]; filed != nil && waits(filed) {
-			c.takeOut(key)
-		}
+	_, backoff := workload.BackoffWithoutCondition(wInfo.Obj)
+	if !workload.MustWait(wInfo.Obj) && (!backoff || c.backoffWaitingTimeExpired(wInfo)) {
+		c.stopWaiting(workloadKey(wInfo))
 		return false
 	}
-	c.takeOut(key)
-	c.fileInadmissible(key, wInfo)
+	c.takeOut(wInfo.Obj)
+	c.startWaiting(wInfo)
 	return true
 }
 
@@ -146,7 +140,7 @@ func (c *ClusterQueue) retryWaits() metrics.RetryWaits {
 	c.rwm.RLock()
 	defer c.rwm.RUnlock()
 	var waits metrics.RetryWaits
-	for _, wInfo := range c.inadmissibleWorkloads {
+	for _, wInfo := range c.waiting.infos {
 		deadline, found := workload.RetryDeadline(wInfo.Obj)
 		if !found {
 			continue

@@ -49,19 +49,18 @@ func (m *Manager) forgetSecondPass(w *kueue.Workload) {
 	m.DeleteSecondPassWithoutLock(w)
 }
 
-// takeOut takes the workload out of the heap, or from the inadmissible ones. It is
-// not the one any more for which others were preempted.
-func (c *ClusterQueue) takeOut(key workload.Reference) {
-	c.heap.Delete(key)
-	if c.sw.matches(key) {
-		c.sw.clear()
-	}
-	delete(c.inadmissibleWorkloads, key)
+// takeOut takes the workload out of wherever it is. It is not the one any more for
+// which others were preempted.
+func (c *ClusterQueue) takeOut(wl *kueue.Workload) {
+	c.delete(wl)
 }
 
-// fileInadmissible puts a workload that is in neither among the inadmissible ones.
-func (c *ClusterQueue) fileInadmissible(key workload.Reference, wInfo *workload.Info) {
-	c.inadmissibleWorkloads[key] = wInfo
+func (c *ClusterQueue) startWaiting(wInfo *workload.Info) {
+	c.waiting.insert(wInfo)
+}
+
+func (c *ClusterQueue) stopWaiting(key workload.Reference) {
+	c.waiting.delete(key)
 }
 
 // isMakingRoom returns true if the workload is put back because others are being

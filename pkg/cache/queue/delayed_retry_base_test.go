@@ -61,6 +61,11 @@ func requeueWorkload(ctx context.Context, manager *Manager, info *workload.Info,
 	return manager.RequeueWorkload(ctx, info, reason)
 }
 
+// releaseQuota returns whether a workload is to be tried again.
+func releaseQuota(ctx context.Context, cq *ClusterQueue, cl client.Client) bool {
+	return cq.QueueInadmissibleWorkloads(ctx, cl)
+}
+
 func popHead(manager *Manager, cq kueue.ClusterQueueReference) {
 	manager.getClusterQueue(cq).Pop()
 }

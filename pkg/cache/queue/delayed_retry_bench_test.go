@@ -27,6 +27,7 @@ import (
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
+	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
 	"sigs.k8s.io/kueue/pkg/workload"
 )
@@ -100,5 +101,36 @@ func BenchmarkRetryWaits(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// What a release of quota costs while workloads of the ClusterQueue wait, and what it
+// costs to count them by LocalQueue, which an event of a workload asks for: both under
+// the lock of all queues.
+func BenchmarkQueueWithRetryWaits(b *testing.B) {
+	now := time.Now().Truncate(time.Second)
+	for _, workloads := range []int{100, 10000} {
+		features.SetFeatureGateDuringTest(b, features.ACRequeueAfter, true)
+		cq := newClusterQueueForTest(b.Context(), testingclock.NewFakeClock(now))
+		for i := range workloads {
+			cq.PushOrUpdate(waitingInfo(fmt.Sprintf("wl-%d", i), 1, now.Add(time.Minute)))
+		}
+		b.Run(fmt.Sprintf("Release/workloads=%d", workloads), func(b *testing.B) {
+			cl := utiltesting.NewFakeClient(utiltesting.MakeNamespace(defaultNamespace))
+			b.ReportAllocs()
+			for b.Loop() {
+				if releaseQuota(b.Context(), cq, cl) {
+					b.Fatal("Unexpected move of a workload that waits")
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("Count/workloads=%d", workloads), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, inadmissible := cq.PendingInLocalQueue(defaultNamespace + "/"); inadmissible != workloads {
+					b.Fatalf("Unexpected number of inadmissible workloads %d, want %d", inadmissible, workloads)
+				}
+			}
+		})
 	}
 }

@@ -17,6 +17,7 @@ limitations under the License.
 package queue
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -29,10 +30,12 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/metrics"
+	"sigs.k8s.io/kueue/pkg/util/queue"
 	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
 	"sigs.k8s.io/kueue/pkg/workload"
@@ -61,7 +64,9 @@ func TestPushOrUpdateAfterRetry(t *testing.T) {
 			ctx, _ := utiltesting.ContextWithLog(t)
 			cq := newClusterQueueForTest(ctx, testingclock.NewFakeClock(metav1.Now().Time))
 			old := workload.NewInfo(wl(kueue.CheckStateRetry))
-			cq.inadmissibleWorkloads[workload.Key(old.Obj)] = old
+			if !cq.keepOut(old) {
+				cq.inadmissibleWorkloads[workload.Key(old.Obj)] = old
+			}
 			cq.PushOrUpdate(workload.NewInfo(wl(tc.newState)))
 			if active := cq.pendingActive() == 1; active != tc.wantActive {
 				t.Errorf("Unexpected place of the workload, active: %v, want %v", active, tc.wantActive)
@@ -373,5 +378,75 @@ func TestRetryWaits(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, cq.retryWaits()); diff != "" {
 		t.Errorf("Unexpected waits (-want,+got):\n%s", diff)
+	}
+}
+
+// What waits counts everywhere among the inadmissible ones, and a release of quota
+// neither moves it nor looks at it.
+func TestWaitingAmongTheInadmissible(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	ctx, _ := utiltesting.ContextWithLog(t)
+	now := time.Now().Truncate(time.Second)
+	waiting := waitingInfo("waiting", 1, now.Add(time.Minute)).Obj
+	moved := waiting.DeepCopy()
+	moved.Spec.QueueName = "other"
+	over := utiltestingapi.MakeWorkload("waiting", defaultNamespace).Obj()
+	cases := map[string]struct {
+		last                         *kueue.Workload // nil: it is deleted
+		wantActive, wantInadmissible int
+		wantInQueue, wantInOther     int
+	}{
+		"it waits":                     {last: waiting, wantInadmissible: 2, wantInQueue: 2},
+		"it is moved":                  {last: moved, wantInadmissible: 2, wantInQueue: 1, wantInOther: 1},
+		"its wait is over":             {last: over, wantActive: 1, wantInadmissible: 1, wantInQueue: 1},
+		"it is deleted while it waits": {wantInadmissible: 1, wantInQueue: 1},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			namespaces := 0
+			cl := utiltesting.NewClientBuilder().WithObjects(utiltesting.MakeNamespace(defaultNamespace)).
+				WithInterceptorFuncs(interceptor.Funcs{Get: func(ctx context.Context, cl client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+					namespaces++
+					return cl.Get(ctx, key, obj, opts...)
+				}}).Build()
+			cq := newClusterQueueForTest(ctx, testingclock.NewFakeClock(now))
+			if err := cq.Update(utiltestingapi.MakeClusterQueue("cq").NamespaceSelector(&metav1.LabelSelector{}).Obj()); err != nil {
+				t.Fatalf("Failed updating ClusterQueue: %v", err)
+			}
+			tried := workload.NewInfo(utiltestingapi.MakeWorkload("tried", defaultNamespace).Obj())
+			cq.inadmissibleWorkloads[workloadKey(tried)] = tried
+			cq.PushOrUpdate(workload.NewInfo(waiting))
+			if tc.last != nil {
+				cq.PushOrUpdate(workload.NewInfo(tc.last))
+			} else {
+				cq.takeOut(waiting)
+			}
+
+			active, inadmissible := cq.Pending()
+			if active != tc.wantActive || inadmissible != tc.wantInadmissible {
+				t.Errorf("Unexpected counts: %d active, %d inadmissible", active, inadmissible)
+			}
+			if dump, _ := cq.DumpInadmissible(); len(dump) != tc.wantInadmissible {
+				t.Errorf("Unexpected dump: %v", dump)
+			}
+			if snapshot := cq.Snapshot(); len(snapshot) != tc.wantActive+tc.wantInadmissible {
+				t.Errorf("Unexpected snapshot: %v", snapshot)
+			}
+			_, inQueue := cq.PendingInLocalQueue(queue.KeyFromWorkload(waiting))
+			_, inOther := cq.PendingInLocalQueue(queue.KeyFromWorkload(moved))
+			if inQueue != tc.wantInQueue || inOther != tc.wantInOther {
+				t.Errorf("Unexpected counts of the LocalQueues: %d and %d inadmissible", inQueue, inOther)
+			}
+
+			if !releaseQuota(ctx, cq, cl) {
+				t.Error("The workload that was tried is not tried again")
+			}
+			if namespaces != 1 {
+				t.Errorf("Unexpected number of workloads that the release looked at: %d, want 1", namespaces)
+			}
+			if active, inadmissible := cq.Pending(); active != tc.wantActive+1 || inadmissible != tc.wantInadmissible-1 {
+				t.Errorf("Unexpected counts after the release: %d active, %d inadmissible", active, inadmissible)
+			}
+		})
 	}
 }

@@ -50,6 +50,5 @@ var ofBase = []Mutant{
 // testsOfBase find what the simulation finds on another base, and does not come to here:
 // v0.19 moves those that found no quota later, and in batches.
 var testsOfBase = map[string]string{
-	"filed-after-the-wait":            "pkg/cache/queue TestPushOrUpdateAfterRetry",
 	"scheduled-before-the-reconciler": "pkg/cache/queue TestRequeueWorkloadThatWasJudgedBefore",
 }

@@ -50,23 +50,21 @@ func (m *Manager) forgetSecondPass(w *kueue.Workload) {
 	m.DeleteSecondPassWithoutLock(workload.Key(w))
 }
 
-// takeOut takes the workload out of the heap, from the inadmissible ones, or from
-// those that the scheduler holds. It is not the one any more for which others were
-// preempted.
-func (c *ClusterQueue) takeOut(key workload.Reference) {
-	if filed := c.inadmissibleWorkloads.get(key); filed != nil {
-		c.removeFromInadmissible(key, filed)
-	}
-	c.removeFromHeap(key)
-	c.forgetInflightByKey(key)
-	if c.pw.matches(key, false, 0) {
-		c.pw.clear()
-	}
+// takeOut takes the workload out of wherever it is, also of the hands of the scheduler.
+// It is not the one any more for which others were preempted.
+func (c *ClusterQueue) takeOut(wl *kueue.Workload) {
+	c.delete(ctrl.Log, workload.Key(wl))
 }
 
-// fileInadmissible puts a workload that is in neither among the inadmissible ones.
-func (c *ClusterQueue) fileInadmissible(key workload.Reference, wInfo *workload.Info) {
-	c.insertInadmissible(key, wInfo)
+func (c *ClusterQueue) startWaiting(wInfo *workload.Info) {
+	c.waiting.insert(wInfo)
+	c.addPendingResources(wInfo)
+}
+
+func (c *ClusterQueue) stopWaiting(key workload.Reference) {
+	if wInfo := c.waiting.delete(key); wInfo != nil {
+		c.subtractPendingResources(wInfo)
+	}
 }
 
 // isMakingRoom returns true if the workload is put back because others are being

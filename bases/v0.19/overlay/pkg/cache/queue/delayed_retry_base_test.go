@@ -56,6 +56,11 @@ func requeueWorkload(ctx context.Context, manager *Manager, info *workload.Info,
 	return manager.RequeueWorkload(ctx, info, reason, QuotaReservedReasonGeneric)
 }
 
+// releaseQuota returns whether a workload is to be tried again.
+func releaseQuota(ctx context.Context, cq *ClusterQueue, cl client.Client) bool {
+	return queueInadmissibleWorkloads(ctx, cq, cl) > 0
+}
+
 func popHead(manager *Manager, cq kueue.ClusterQueueReference) {
 	manager.getClusterQueue(cq).Pop()
 }
