@@ -99,7 +99,7 @@ func parse(args []string) (o options, err error) {
 	flags.StringVar(&scenarios, "scenarios", strings.Join(defaultScenarios, ","), "which of "+strings.Join(order, ",")+" to run after \"fresh\", in this order; two-checks and spread with the first number of workloads, spread with 10000 and more too; all but herd, restart and created with the last, and bare, policy, jitter and busy with fewer than 10000")
 	flags.StringVar(&sizes, "sizes", "100,1000", "how many workloads, one number after the other")
 	flags.IntVar(&o.rounds, "rounds", 2, "of bare; and of the herd with fewer than 10000 workloads, ours alone, not with the first of several numbers")
-	flags.BoolVar(&o.add, "add", false, "add to the run.json of the same machine and settings, or replace what it has of the same scenarios; fresh and created, with which a herd is compared, together with a herd alone")
+	flags.BoolVar(&o.add, "add", false, "add to the run.json of the same kind of machine and settings, or replace what it has of the same scenarios; fresh and created, with which a herd is compared, together with a herd alone")
 	flags.BoolVar(&o.profile, "profile", false, "take profiles of the manager and of the API server at the deadlines, and while a check says Retry")
 	flags.IntVar(&o.settings.QPS, "qps", 300, "requests in a second that a manager may send; twice that at once")
 	flags.IntVar(&o.settings.Workers, "workers", 5, "of the controllers of workloads and jobs")
@@ -158,8 +158,8 @@ func (o options) bench(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("--add: %w", err)
 		}
-		if before.Machine != all.Machine || before.Settings != all.Settings {
-			return fmt.Errorf("--add: %s is of another machine, or was made with other settings: run without --add", file)
+		if !before.Machine.IsLike(machine) || before.Settings != all.Settings {
+			return fmt.Errorf("--add: %s is of another kind of machine, or was made with other settings: run without --add", file)
 		}
 		all = before
 	}
@@ -168,7 +168,7 @@ func (o options) bench(ctx context.Context) error {
 	}
 	for _, build := range o.builds {
 		err := o.measure(ctx, build, say, func(r result.Result) error {
-			r.Commit = o.commit
+			r.Commit, r.Kernel = o.commit, machine.Kernel
 			all.Replace(r, began, slices.Contains(o.scenarios, result.Herd))
 			return all.Write(file)
 		})

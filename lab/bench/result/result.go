@@ -69,7 +69,7 @@ const (
 	Busy    = "busy"       // a check stays busy for two minutes, and asks for 10 s each time
 )
 
-// Run is one run of the benchmark, or several on the same machine.
+// Run is one run of the benchmark, or several on machines of the same kind.
 type Run struct {
 	Machine  Machine  `json:"machine"`
 	Settings Settings `json:"settings"`
@@ -78,13 +78,20 @@ type Run struct {
 	Throughput []Throughput `json:"throughput,omitempty"`
 }
 
-// Machine is what the run was made on.
+// Machine is what the run was made on, the first one.
 type Machine struct {
 	CPU       string `json:"cpu"`
 	Cores     int    `json:"cores"`
 	MemoryMiB int    `json:"memoryMiB"`
 	Kernel    string `json:"kernel"`
 	Go        string `json:"go"`
+}
+
+// IsLike returns true if results of the two machines can stand in one run. Each says its
+// own kernel, which a machine that is made anew has another build of.
+func (m Machine) IsLike(other Machine) bool {
+	m.Kernel = other.Kernel
+	return m == other
 }
 
 // Settings are those of the managers, the same for all builds.
@@ -97,7 +104,8 @@ type Settings struct {
 // Result is one scenario with one build.
 type Result struct {
 	Date      time.Time `json:"date"`
-	Commit    string    `json:"commit"` // of this repository
+	Commit    string    `json:"commit"`           // of this repository
+	Kernel    string    `json:"kernel,omitempty"` // that of the run, if it says none
 	Build     string    `json:"build"`
 	Scenario  string    `json:"scenario"`
 	Workloads int       `json:"workloads"`
