@@ -112,6 +112,9 @@ func BenchmarkQueueWithRetryWaits(b *testing.B) {
 	for _, workloads := range []int{100, 10000} {
 		features.SetFeatureGateDuringTest(b, features.ACRequeueAfter, true)
 		cq := newClusterQueueForTest(b.Context(), testingclock.NewFakeClock(now))
+		if err := cq.Update(utiltestingapi.MakeClusterQueue("cq").Obj()); err != nil {
+			b.Fatalf("Failed updating ClusterQueue: %v", err)
+		}
 		for i := range workloads {
 			cq.PushOrUpdate(waitingInfo(fmt.Sprintf("wl-%d", i), 1, now.Add(time.Minute)))
 		}
