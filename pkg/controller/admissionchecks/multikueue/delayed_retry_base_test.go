@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	config "sigs.k8s.io/kueue/apis/config/v1beta1"
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
 	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
@@ -84,6 +85,59 @@ func TestEvictedForRetryNeedsNoWorker(t *testing.T) {
 			}
 			if diff := cmp.Diff(want, got.Status.AdmissionChecks, cmpopts.IgnoreFields(kueue.AdmissionCheckState{}, "LastTransitionTime", "Message")); diff != "" {
 				t.Errorf("Unexpected checks (-want,+got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The job of a workload that is evicted for a retry is stopped where it runs. If that
+// worker is gone, another one has to tell that it does not run, whatever the state that
+// the check keeps: until then the workload keeps its quota.
+func TestEvictedForRetryIsStoppedByAnotherWorker(t *testing.T) {
+	now := time.Date(2026, time.February, 6, 10, 0, 0, 0, time.UTC)
+	cases := map[string]struct {
+		gate  bool
+		state kueue.CheckState
+		other kueue.CheckState
+	}{
+		"its own retry":            {gate: true, state: kueue.CheckStateRetry, other: kueue.CheckStateReady},
+		"the retry of another one": {gate: true, state: kueue.CheckStateReady, other: kueue.CheckStateRetry},
+		"gate off":                 {state: kueue.CheckStatePending, other: kueue.CheckStateReady},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, tc.gate)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			local := utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault).
+				ReserveQuotaAt(utiltestingapi.MakeAdmission("cq").Obj(), now.Add(-time.Minute)).
+				AdmissionChecks(
+					kueue.AdmissionCheckState{Name: "multikueue", State: tc.state, LastTransitionTime: metav1.NewTime(now)},
+					kueue.AdmissionCheckState{Name: "budget", State: tc.other, LastTransitionTime: metav1.NewTime(now)},
+				).
+				Condition(metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByAdmissionCheck}).Obj()
+			cl := utiltesting.NewClientBuilder().WithObjects(local).WithStatusSubresource(&kueue.Workload{}).
+				WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: utiltesting.TreatSSAAsStrategicMerge}).Build()
+			worker := utiltesting.NewClientBuilder().Build()
+			remote := newRemoteClient(cl, nil, nil, "origin", "another", nil)
+			remote.client = worker
+			group := &wlGroup{
+				local:         &kueue.Workload{},
+				remotes:       map[string]*kueue.Workload{"another": nil},
+				remoteClients: map[string]*remoteClient{"another": remote},
+				acName:        "multikueue",
+			}
+			if err := cl.Get(ctx, client.ObjectKeyFromObject(local), group.local); err != nil {
+				t.Fatalf("Getting the workload: %v", err)
+			}
+			r := &wlReconciler{
+				client: cl, clock: testingclock.NewFakeClock(now), recorder: &utiltesting.EventRecorder{}, workerLostTimeout: defaultWorkerLostTimeout,
+				dispatcherName: config.MultiKueueDispatcherModeAllAtOnce,
+			}
+			if _, err := r.reconcileGroup(ctx, group); err != nil {
+				t.Fatalf("Unexpected error: %v", err)
+			}
+			if err := worker.Get(ctx, client.ObjectKeyFromObject(local), &kueue.Workload{}); err != nil {
+				t.Errorf("Getting the workload of the worker: %v", err)
 			}
 		})
 	}
