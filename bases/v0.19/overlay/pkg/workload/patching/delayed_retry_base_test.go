@@ -18,6 +18,7 @@ package patching
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"testing"
 	"time"
@@ -107,6 +108,48 @@ func TestMergePatchAfterAnotherWrite(t *testing.T) {
 			}, WithLooseOnApply(), WithRetryOnConflict())
 			if applied != tc.wantApplied || tc.wantApplied && err != nil || !tc.wantApplied && !apierrors.IsConflict(err) {
 				t.Errorf("Unexpected outcome: written %t, error %v, want written %t, or a conflict", applied, err, tc.wantApplied)
+			}
+		})
+	}
+}
+
+// A merge patch has all checks, so who sets the state of one sends the times of the
+// others, too, which the API server may not take back.
+func TestMergePatchOfOneCheckRepairsTimes(t *testing.T) {
+	for name, stored := range map[string]time.Time{
+		"year 1":     time.Date(1, time.January, 1, 0, 0, 0, 0, time.UTC),
+		"year 10000": time.Date(9999, time.December, 31, 23, 59, 59, 0, time.FixedZone("", -3600)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, true)
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			other := kueue.AdmissionCheckState{Name: "b", State: kueue.CheckStatePending, LastTransitionTime: metav1.NewTime(stored)}
+			wl := utiltestingapi.MakeWorkload("wl", "ns").ResourceVersion("1").
+				AdmissionChecks(checkInState(kueue.CheckStatePending, nil, nil), other).Obj()
+			var sent kueue.Workload
+			c := utiltesting.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+				SubResourcePatch: func(_ context.Context, _ client.Client, _ string, obj client.Object, patch client.Patch, _ ...client.SubResourcePatchOption) error {
+					data, err := patch.Data(obj)
+					if err != nil {
+						return err
+					}
+					return json.Unmarshal(data, &sent)
+				},
+			}).Build()
+			err := PatchStatus(ctx, c, wl, kueue.MultiKueueControllerName, func(wl *kueue.Workload) (bool, error) {
+				return SetAdmissionCheckState(&wl.Status.AdmissionChecks, checkInState(kueue.CheckStateReady, nil, nil), testingclock.NewFakeClock(retryEpoch)), nil
+			})
+			if err != nil {
+				t.Fatalf("Unexpected error: %v", err)
+			}
+			for _, check := range sent.Status.AdmissionChecks {
+				if got := check.LastTransitionTime; got.IsZero() || got.UTC().Year() > 9999 {
+					t.Errorf("Unexpected time of check %s: %s", check.Name, got)
+				}
+			}
+			if len(sent.Status.AdmissionChecks) != 2 {
+				t.Errorf("Unexpected checks: %v", sent.Status.AdmissionChecks)
 			}
 		})
 	}
