@@ -15,7 +15,8 @@ limitations under the License.
 */
 
 // Command upstream runs upstream's own tests, unit tests and envtest suites, on a
-// patched tree with the feature gate off and on, and writes a page of the results.
+// patched tree with the feature gate off and on, keeps the results with the commit that
+// they are of, and writes a page of them.
 package main
 
 import (
@@ -59,10 +60,10 @@ func pattern(skips []skip) string {
 }
 
 type options struct {
-	name, tree, bin, kueuectl, overlay, out, page string
-	suites, gates, kubernetes, ginkgoArgs         string
-	procs                                         int
-	again, report, list                           bool
+	name, tree, bin, kueuectl, overlay, out, page, record string
+	suites, gates, kubernetes, ginkgoArgs                 string
+	procs                                                 int
+	asIs, again, report, list                             bool
 }
 
 func main() {
@@ -72,21 +73,27 @@ func main() {
 	flag.StringVar(&o.bin, "bin", "build/bin", "`directory` of etcd, kube-apiserver and kubectl")
 	flag.StringVar(&o.kueuectl, "kueuectl", "build/bin", "`directory` of kubectl-kueue")
 	flag.StringVar(&o.overlay, "overlay", "build/gate-on/overlay.json", "`file` that has the gate on by default (tools/gate-on.sh)")
-	flag.StringVar(&o.out, "out", "build/upstream", "`directory` for the logs and the results")
+	flag.StringVar(&o.out, "out", "build/upstream", "`directory` for the logs, and for results that are of no commit")
 	flag.StringVar(&o.page, "page", "docs/upstream-tests.md", "the page of the results")
+	flag.StringVar(&o.record, "record", "", "the `file` that keeps the results (docs/upstream-tests/BASE.json)")
 	flag.StringVar(&o.suites, "suites", ".", "regular `expression` of the suites to run")
 	flag.StringVar(&o.gates, "gates", "off,on", "with the gate off, on, or both in turn")
 	flag.StringVar(&o.kubernetes, "kubernetes", "", "`version` of Kubernetes that the suites are told")
 	flag.StringVar(&o.ginkgoArgs, "ginkgo-args", "", "more `arguments` for ginkgo")
 	flag.IntVar(&o.procs, "procs", 3, "how many processes a suite runs in, each with a control plane of its own")
+	flag.BoolVar(&o.asIs, "as-is", false, "the tree may have commits that are not exported: keep the results in --out alone")
 	flag.BoolVar(&o.again, "again", false, "run again what has a result for this tree")
-	flag.BoolVar(&o.report, "report", false, "write the page from the results, and run nothing")
-	flag.BoolVar(&o.list, "list", false, "list the suites, and run nothing")
+	flag.BoolVar(&o.report, "report", false, "write the page from the record, and run nothing")
+	flag.BoolVar(&o.list, "list", false, "list the suites in the order in which they are run, and run nothing")
 	flag.Usage = func() {
-		fmt.Fprint(flag.CommandLine.Output(), `Runs upstream's unit tests and envtest suites with the feature gate off and on. A
-suite that has a result for this very tree is not run again, so that a run that was
-interrupted goes on where it was. A suite whose control plane does not come up is run
-again, up to three times, and not counted.
+		fmt.Fprint(flag.CommandLine.Output(), `Runs upstream's unit tests and envtest suites with the feature gate off and on: first
+what was never run, then what was run with the oldest tree. A suite that has a result
+for this very tree is not run again, so that a run that was interrupted goes on where
+it was. A suite whose control plane does not come up is run again, up to three times,
+and not counted.
+
+Each result is added to the record and the page, with the commit of the files that the
+tree is made of. If these are not committed, the results stay in --out.
 
 Exit code: 0 all passed, 1 something failed, 2 it could not run, 130 interrupted.
 
@@ -119,75 +126,105 @@ func run(ctx context.Context, o options) (failed bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("--suites: %w", err)
 	}
-	for _, dir := range []*string{&o.tree, &o.bin, &o.kueuectl, &o.overlay, &o.out, &o.page} {
+	if o.record == "" {
+		o.record = filepath.Join(strings.TrimSuffix(o.page, ".md"), o.name+".json")
+	}
+	for _, dir := range []*string{&o.tree, &o.bin, &o.kueuectl, &o.overlay, &o.out, &o.page, &o.record} {
 		if *dir, err = filepath.Abs(*dir); err != nil {
 			return false, err
 		}
-	}
-	results, err := readResults(o.out)
-	if err != nil {
-		return false, err
 	}
 	suites, err := findSuites(ctx, o.tree, b.Module)
 	if err != nil {
 		return false, err
 	}
+	all := namesOf(suites)
 	if o.report {
-		var names []string
-		for _, s := range suites {
-			names = append(names, s.name)
+		kept, err := readResults(o.record)
+		if err != nil {
+			return false, err
 		}
-		return false, writePage(o.page, b, results, names)
+		return false, writePage(o.page, b, kept, all)
 	}
 	suites = slices.DeleteFunc(suites, func(s suite) bool { return !wanted.MatchString(s.name) })
 	if len(suites) == 0 {
 		return false, fmt.Errorf("no suite is called %q: see --list", o.suites)
 	}
-	state, err := treeState(ctx, o.tree)
+	tree, err := treeState(ctx, o.tree)
+	if err != nil {
+		return false, err
+	}
+	commit, history, err := madeOf(ctx, ".")
+	if err != nil {
+		return false, err
+	}
+	if o.asIs || o.ginkgoArgs != "" || commit == "" {
+		commit, o.record = "", filepath.Join(o.out, "results.json")
+		fmt.Printf("==> the tree may not be that of a commit, or ginkgo has arguments: results are kept in %s alone\n", o.record)
+	}
+	kept, err := readResults(o.record)
 	if err != nil {
 		return false, err
 	}
 	for _, s := range suites {
 		if reason := b.without(s.name); reason != "" {
 			fmt.Printf("==> LEFT OUT: %s: %s\n", s.name, reason)
-			continue
-		}
-		for gate := range strings.SplitSeq(o.gates, ",") {
-			key := s.name + ", gate " + gate
-			old, known := results[key]
-			switch {
-			case o.list:
-				fmt.Printf("%-70s %s\n", key, old.summary(known && old.State == state))
-				continue
-			case known && old.State == state && !o.again:
-				fmt.Printf("==> %s: %s, as before\n", key, old.summary(true))
-			default:
-				fmt.Printf("==> %s ...\n", key)
-				r, err := runSuite(ctx, o, b, s, gate)
-				if err != nil {
-					return false, fmt.Errorf("%s: %w", key, err)
-				}
-				r.State, r.Date = state, time.Now().UTC().Format(time.DateOnly)
-				if !r.counts() {
-					r.State = "" // to be run again
-				}
-				results[key] = r
-				if err := results.write(o.out); err != nil {
-					return false, err
-				}
-				fmt.Printf("    %s\n", r.summary(true))
-				for _, name := range r.Failures {
-					fmt.Printf("    FAILED: %s\n", name)
-				}
-			}
-			failed = failed || len(results[key].Failures) > 0
 		}
 	}
+	suites = slices.DeleteFunc(suites, func(s suite) bool { return b.without(s.name) != "" })
+	jobs := kept.plan(suites, strings.Split(o.gates, ","), tree, history)
 	if o.list {
+		for _, j := range jobs {
+			fmt.Printf("%-70s %s\n", j.key(), kept.summary(j, tree))
+		}
 		return false, nil
 	}
-	fmt.Println()
-	return failed, results.print(os.Stdout, b, suites)
+	failed, err = runAll(jobs, kept, tree, o.again, func(j job) (result, error) {
+		r, err := runSuite(ctx, o, b, j.suite, j.gate)
+		r.Tree, r.Commit, r.Date = tree, commit, time.Now().UTC().Format(time.DateOnly)
+		return r, err
+	}, func(key string, r result) error {
+		known, err := keep(o.record, key, r)
+		if err != nil || commit == "" {
+			return err
+		}
+		return writePage(o.page, b, known, all)
+	})
+	if err != nil {
+		return failed, err
+	}
+	_, err = fmt.Printf("\n%s", kept.table(b, namesOf(suites)))
+	return failed, err
+}
+
+// runAll runs the jobs that have no result for this tree, or all, and keeps what counts.
+func runAll(jobs []job, kept results, tree string, again bool, try func(job) (result, error), keep func(string, result) error) (failed bool, err error) {
+	for _, j := range jobs {
+		key := j.key()
+		if kept[key].Tree == tree && !again {
+			fmt.Printf("==> %s: %s\n", key, kept.summary(j, tree))
+			failed = failed || len(kept[key].Failures) > 0
+			continue
+		}
+		fmt.Printf("==> %s ...\n", key)
+		r, err := try(j)
+		if err != nil {
+			return failed, fmt.Errorf("%s: %w", key, err)
+		}
+		fmt.Printf("    %s\n", r)
+		for _, name := range r.Failures {
+			fmt.Printf("    FAILED: %s\n", name)
+		}
+		failed = failed || len(r.Failures) > 0
+		if !r.counts() {
+			continue
+		}
+		kept[key] = r
+		if err := keep(key, r); err != nil {
+			return failed, err
+		}
+	}
+	return failed, nil
 }
 
 func readBase(name string) (base, error) {
@@ -213,6 +250,14 @@ type suite struct {
 	name     string
 	packages []string
 	specs    bool
+}
+
+func namesOf(suites []suite) []string {
+	var names []string
+	for _, s := range suites {
+		names = append(names, s.name)
+	}
+	return names
 }
 
 // findSuites: the unit tests of a folder of pkg and cmd are one suite; those of other
@@ -267,5 +312,35 @@ func treeState(ctx context.Context, tree string) (string, error) {
 	if err == nil && len(changes) > 0 {
 		err = errors.New("the tree has changes that are not committed: their results would be taken for those of the commit")
 	}
-	return strings.TrimSpace(string(out)), err
+	return strings.TrimSpace(string(out))[:12], err
+}
+
+// made is what the trees are made of: patches, overlay, and what is to be left out.
+var made = []string{"apis", "bases", "cmd", "keps", "patches", "pkg", "test"}
+
+// madeOf returns the last commit of what the trees are made of, as 12 digits, and all
+// commits before it, the newest first. There is none if something is not committed.
+func madeOf(ctx context.Context, project string) (commit string, history []string, err error) {
+	git := func(arguments ...string) ([]string, error) {
+		out, err := exec.CommandContext(ctx, "git", slices.Concat([]string{"-C", project}, arguments, []string{"--"}, made)...).Output()
+		if err != nil {
+			return nil, fmt.Errorf("git %s: %w", arguments[0], err)
+		}
+		return strings.Fields(string(out)), nil
+	}
+	changes, err := git("status", "--porcelain")
+	if err != nil {
+		return "", nil, err
+	}
+	history, err = git("rev-list", "HEAD")
+	if err != nil {
+		return "", nil, err
+	}
+	for i := range history {
+		history[i] = history[i][:12]
+	}
+	if len(changes) == 0 && len(history) > 0 {
+		commit = history[0]
+	}
+	return commit, history, nil
 }

@@ -21,7 +21,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -32,11 +31,16 @@ import (
 
 // result is that of a suite with the gate off or on.
 type result struct {
-	Passed, Skipped, LeftOut int
-	Failures                 []string
-	Seconds                  int
-	// State is that of the tree, Date the day.
-	State, Date string
+	Passed   int      `json:"passed"`
+	Failures []string `json:"failures,omitempty"`
+	LeftOut  int      `json:"leftOut,omitempty"`
+	Skipped  int      `json:"skipped,omitempty"`
+	Seconds  int      `json:"seconds"`
+	Date     string   `json:"date"`
+	// Commit is the last one of the files that the tree was made of, Tree what git calls
+	// its files: other commits may have the same.
+	Commit string `json:"commit,omitempty"`
+	Tree   string `json:"tree"`
 }
 
 // counts tells whether the tests were tried at all.
@@ -44,11 +48,8 @@ func (r result) counts() bool {
 	return !slices.Contains(r.Failures, errNoControlPlane.Error())
 }
 
-func (r result) summary(known bool) string {
-	switch {
-	case !known:
-		return "not run"
-	case !r.counts():
+func (r result) String() string {
+	if !r.counts() {
 		return errNoControlPlane.Error()
 	}
 	text := fmt.Sprintf("%d passed, %d failed", r.Passed, len(r.Failures))
@@ -61,27 +62,90 @@ func (r result) summary(known bool) string {
 	return text + " (" + (time.Duration(r.Seconds) * time.Second).String() + ")"
 }
 
+// job is a suite with the gate off or on.
+type job struct {
+	suite suite
+	gate  string
+}
+
+func (j job) key() string { return j.suite.name + ", gate " + j.gate }
+
 // results are those of a base, by "SUITE, gate GATE".
 type results map[string]result
 
-func readResults(out string) (results, error) {
+func (r results) summary(j job, tree string) string {
+	old, known := r[j.key()]
+	switch {
+	case !known:
+		return "not run"
+	case old.Tree == tree:
+		return old.String() + ", as before"
+	}
+	return old.String() + ", with the tree of " + strings.TrimSpace(old.Commit+" "+old.Date)
+}
+
+// plan puts first what was never run, then what was run with the oldest tree, and last
+// what has a result for this one. The newest commit is the first of history; one that
+// is not there any more is older than all.
+func (r results) plan(suites []suite, gates []string, tree string, history []string) []job {
+	var jobs []job
+	for _, s := range suites {
+		for _, gate := range gates {
+			jobs = append(jobs, job{s, gate})
+		}
+	}
+	age := func(j job) int {
+		old, known := r[j.key()]
+		i := slices.Index(history, old.Commit)
+		switch {
+		case !known:
+			return len(history) + 1
+		case old.Tree == tree:
+			return -1
+		case i < 0:
+			return len(history)
+		}
+		return i
+	}
+	slices.SortStableFunc(jobs, func(a, b job) int { return age(b) - age(a) })
+	return jobs
+}
+
+func readResults(file string) (results, error) {
 	r := results{}
-	content, err := os.ReadFile(filepath.Join(out, "results.json"))
+	content, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
 		return r, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return r, json.Unmarshal(content, &r)
+	if err := json.Unmarshal(content, &r); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return r, nil
 }
 
-func (r results) write(out string) error {
-	content, err := json.MarshalIndent(r, "", "  ")
+// keep adds a result to a file. Others may have been added meanwhile, so it is read anew.
+func keep(file, key string, r result) (results, error) {
+	all, err := readResults(file)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return os.WriteFile(filepath.Join(out, "results.json"), append(content, '\n'), 0o644)
+	all[key] = r
+	// A line each: those of other machines are easy to merge.
+	var lines []string
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		line, err := json.Marshal(map[string]result{key: all[key]})
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, string(line[1:len(line)-1]))
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return nil, err
+	}
+	return all, os.WriteFile(file, []byte("{\n"+strings.Join(lines, ",\n")+"\n}\n"), 0o644)
 }
 
 // of returns the two results of a suite. The unit tests that are left out leave no
@@ -93,52 +157,52 @@ func (r results) of(name string) (off, on *result) {
 	if got, found := r[name+", gate on"]; found {
 		on = &got
 	}
-	if off != nil && on != nil && strings.HasPrefix(name, "unit ") {
+	if off != nil && on != nil && isUnit(name) {
 		count := func(r *result) int { return r.Passed + r.Skipped + len(r.Failures) }
 		on.LeftOut = max(0, count(off)-count(on))
 	}
 	return off, on
 }
 
-func (r results) print(out io.Writer, b base, suites []suite) error {
-	var names []string
-	for _, s := range suites {
-		names = append(names, s.name)
-	}
-	_, err := out.Write(r.table(b, names))
-	return err
-}
+func isUnit(suite string) bool { return strings.HasPrefix(suite, "unit ") }
 
 // table has a row for each suite.
 func (r results) table(b base, names []string) []byte {
 	var text bytes.Buffer
-	text.WriteString("| suite | gate off | gate on | left out with the gate on | minutes | day |\n|---|---|---|---|---|---|\n")
+	text.WriteString("| suite | gate off | gate on | left out with the gate on | minutes | tree of the commit, day |\n|---|---|---|---|---|---|\n")
 	for _, name := range names {
 		if reason := b.without(name); reason != "" {
 			fmt.Fprintf(&text, "| %s | left out: %s | | | | |\n", name, reason)
 			continue
 		}
 		off, on := r.of(name)
-		seconds, day, leftOut := 0, "", ""
-		if off == nil && on == nil {
-			fmt.Fprintf(&text, "| %s | not run | not run | | | |\n", name)
-			continue
-		}
-		cell := func(r *result) string {
-			if r == nil || !r.counts() {
+		seconds, leftOut, of := 0, "", map[string]string{}
+		cell := func(r *result, gate string) string {
+			if r == nil {
 				return "not run"
 			}
-			seconds, day = seconds+r.Seconds, max(day, r.Date)
+			seconds, of[gate] = seconds+r.Seconds, r.Commit+", "+r.Date
 			if len(r.Failures) > 0 {
 				return fmt.Sprintf("%d passed, **%d failed**", r.Passed, len(r.Failures))
 			}
 			return fmt.Sprintf("%d passed", r.Passed)
 		}
-		cells := cell(off) + " | " + cell(on)
-		if on != nil {
+		cells := cell(off, "off") + " | " + cell(on, "on")
+		if len(of) == 0 {
+			fmt.Fprintf(&text, "| %s | %s | | | |\n", name, cells)
+			continue
+		}
+		// Of two trees the numbers of unit tests say nothing about each other.
+		if on != nil && (!isUnit(name) || off != nil && off.Tree == on.Tree) {
 			leftOut = fmt.Sprintf(" %d", on.LeftOut)
 		}
-		fmt.Fprintf(&text, "| %s | %s |%s | %.1f | %s |\n", name, cells, leftOut, float64(seconds)/60, day)
+		both := of["off"]
+		if off == nil {
+			both = of["on"]
+		} else if on != nil && of["on"] != both {
+			both = "off: " + both + "; on: " + of["on"]
+		}
+		fmt.Fprintf(&text, "| %s | %s |%s | %.1f | %s |\n", name, cells, leftOut, float64(seconds)/60, both)
 	}
 	return text.Bytes()
 }
@@ -150,7 +214,9 @@ gate ` + "`ACRequeueAfter`" + ` off and on. The specs and tests that the patches
 them. What expects what the KEP replaces is left out with the gate on, by name; the list
 under each table has the reasons. With the gate off nothing is left out.
 
-` + "`make test-upstream`" + ` runs them, for hours; ` + "`make upstream-report`" + ` writes this page.
+` + "`make test-upstream`" + ` runs them, for hours, and adds each result here. A result is of the
+tree of a commit of this repository, the last one then that changed a patch, the overlay or a
+base; those of several days and machines stand side by side.
 `
 
 // writePage writes the part of the base, and keeps those of others.
@@ -168,7 +234,7 @@ func writePage(page string, b base, r results, names []string) error {
 		parts[title] = strings.TrimSpace(part)
 	}
 	title := "On " + b.Version
-	parts[title] = strings.TrimSpace(title + "\n\n" + string(r.table(b, names)) + r.notes(b))
+	parts[title] = strings.TrimSpace(title + "\n\n" + string(r.table(b, names)) + r.notes(b, names))
 	text := preface
 	for _, title := range slices.Sorted(maps.Keys(parts)) {
 		text += "\n## " + parts[title] + "\n"
@@ -177,12 +243,14 @@ func writePage(page string, b base, r results, names []string) error {
 }
 
 // notes are what has failed, and what is left out and why.
-func (r results) notes(b base) string {
+func (r results) notes(b base, names []string) string {
 	var text strings.Builder
 	var failures []string
-	for _, key := range slices.Sorted(maps.Keys(r)) {
-		for _, name := range r[key].Failures {
-			failures = append(failures, fmt.Sprintf("- %s: %s\n", key, name))
+	for _, suite := range names {
+		for _, key := range []string{suite + ", gate off", suite + ", gate on"} {
+			for _, name := range r[key].Failures {
+				failures = append(failures, fmt.Sprintf("- %s: %s\n", key, name))
+			}
 		}
 	}
 	if len(failures) > 0 {
