@@ -75,11 +75,9 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 	log := ctrl.LoggerFrom(ctx).WithValues("action", plan.Action, "deadline", plan.Deadline)
 	if plan.Untidy {
 		log.V(3).Info("Delays and counts that mean nothing any more are removed")
-		if err := r.mergeStatus(ctx, wl, func() { plan.Tidy(wl) }); err != nil {
-			return true, ctrl.Result{}, client.IgnoreNotFound(fmt.Errorf("delayed retry, tidying: %w", err))
-		}
-		if restarted {
-			return true, ctrl.Result{}, nil // what follows has another copy
+		pause, err := r.tidy(ctx, wl, plan)
+		if err != nil || pause > 0 || restarted { // restarted: what follows has another copy
+			return true, ctrl.Result{RequeueAfter: pause}, err
 		}
 	}
 	delays, news := plan.NewDelays(wl), plan.IsNews(wl)

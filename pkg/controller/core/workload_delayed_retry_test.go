@@ -302,6 +302,34 @@ func TestReconcileDelayedRetry(t *testing.T) {
 		})
 	}
 
+	for _, state := range []kueue.CheckState{kueue.CheckStatePending, kueue.CheckStateReady} {
+		t.Run(fmt.Sprintf("a delay that is sent with each state is removed once a second: %s", state), func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+			other := kueue.AdmissionCheckState{Name: "b", State: kueue.CheckStatePending, LastTransitionTime: metav1.NewTime(start)}
+			f := newRetryFixture(t, retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).AdmissionChecks(pending, other).Obj(), start)
+			send := func() {
+				f.change(func(wl *kueue.Workload) {
+					wl.Status.AdmissionChecks[0].State = state
+					wl.Status.AdmissionChecks[0].RequeueAfterSeconds = ptr.To[int32](30)
+				})
+			}
+			send()
+			tidied := f.reconcileAt(0, 1, 0)
+			if got := tidied.Status.AdmissionChecks[0].RequeueAfterSeconds; got != nil {
+				t.Errorf("Unexpected delay: %d", *got)
+			}
+			send()
+			f.reconcileAt(0, 0, time.Second)
+			f.reconcileAt(400*time.Millisecond, 0, 600*time.Millisecond)
+			f.reconcileAt(time.Second, 1, 0)
+			send()
+			f.retry("b", 60)
+			if wl := f.reconcileAt(1200*time.Millisecond, 1, 0); !workload.IsEvicted(wl) {
+				t.Error("The Retry of another check waits")
+			}
+		})
+	}
+
 	t.Run("the slice that replaces another keeps its quota until the job is stopped", func(t *testing.T) {
 		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
 		f := newRetryFixture(t, retryWorkload(start).Annotation(workloadslicing.WorkloadSliceReplacementFor, "ns/old").
