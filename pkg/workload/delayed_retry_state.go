@@ -104,10 +104,17 @@ func stateOfLeftWaiting(wl *kueue.Workload) RetryState {
 // reconciler ends, or has a check that the reconciler has yet to act on. It does
 // not depend on the time, so that all replicas agree.
 func MustWait(wl *kueue.Workload) bool {
+	return MustWaitForChecks(wl) || features.Enabled(features.ACRequeueAfter) && isKeptOut(wl)
+}
+
+// MustWaitForChecks is MustWait without those that have to wait for what is not of
+// their checks, a backoff of WaitForPodsReady or a stopped queue: they are kept out by
+// a condition alone, which changes when that is over.
+func MustWaitForChecks(wl *kueue.Workload) bool {
 	if !features.Enabled(features.ACRequeueAfter) {
 		return stateOfLeftWaiting(wl) == RetryStateWaiting
 	}
-	return isRecordedForChecks(wl) || HasRetryChecks(wl) || HasRejectedChecks(wl) || isKeptOut(wl)
+	return isRecordedForChecks(wl) || HasRetryChecks(wl) || HasRejectedChecks(wl) || isKeptOut(wl) && tellsOfWait(wl)
 }
 
 // BackoffWithoutCondition returns the time until which a backoff of another's

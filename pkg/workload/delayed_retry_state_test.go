@@ -114,6 +114,7 @@ func TestRecordedWait(t *testing.T) {
 	cases := map[string]struct {
 		workload         *kueue.Workload
 		wantMustWait     bool
+		wantOnlyKeptOut  bool
 		wantDeadline     time.Time
 		wantBackoffUntil time.Time
 		wantUnheard      bool
@@ -126,6 +127,7 @@ func TestRecordedWait(t *testing.T) {
 			workload: releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByPodsReadyTimeout, "", 0), metav1.ConditionFalse, kueue.WorkloadEvictedByPodsReadyTimeout, 1).
 				RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(at(60)))).Obj(),
 			wantMustWait:     true,
+			wantOnlyKeptOut:  true,
 			wantBackoffUntil: at(60),
 		},
 		"a backoff that the checks have moved": {
@@ -144,6 +146,9 @@ func TestRecordedWait(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := MustWait(tc.workload); got != tc.wantMustWait {
 				t.Errorf("Unexpected MustWait %t, want %t", got, tc.wantMustWait)
+			}
+			if got, want := MustWaitForChecks(tc.workload), tc.wantMustWait && !tc.wantOnlyKeptOut; got != want {
+				t.Errorf("Unexpected MustWaitForChecks %t, want %t", got, want)
 			}
 			if got, waits := RetryDeadline(tc.workload); waits != !tc.wantDeadline.IsZero() || waits && !got.Equal(tc.wantDeadline) {
 				t.Errorf("Unexpected deadline %s, waits %t; want %s", got, waits, tc.wantDeadline)

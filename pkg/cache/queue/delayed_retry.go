@@ -86,7 +86,8 @@ func (m *Manager) secondPass(w *kueue.Workload) *kueue.Workload {
 
 // keepOut puts a workload that must wait among the waiting ones, also if it was in
 // the heap, and returns whether it did. One that does not have to wait any more
-// leaves them.
+// leaves them. What a condition alone keeps out is where the base keeps it, among
+// the inadmissible ones: the base sees the end of that wait by the condition.
 func (c *ClusterQueue) keepOut(wInfo *workload.Info) bool {
 	_, backoff := workload.BackoffWithoutCondition(wInfo.Obj)
 	if !workload.MustWait(wInfo.Obj) && (!backoff || c.backoffWaitingTimeExpired(wInfo)) {
@@ -94,7 +95,11 @@ func (c *ClusterQueue) keepOut(wInfo *workload.Info) bool {
 		return false
 	}
 	c.takeOut(wInfo.Obj)
-	c.startWaiting(wInfo)
+	if backoff || workload.MustWaitForChecks(wInfo.Obj) {
+		c.startWaiting(wInfo)
+	} else {
+		c.fileInadmissible(wInfo)
+	}
 	return true
 }
 

@@ -55,6 +55,10 @@ func (c *ClusterQueue) takeOut(wl *kueue.Workload) {
 	c.delete(wl)
 }
 
+func (c *ClusterQueue) fileInadmissible(wInfo *workload.Info) {
+	c.inadmissibleWorkloads[workloadKey(wInfo)] = wInfo
+}
+
 func (c *ClusterQueue) startWaiting(wInfo *workload.Info) {
 	c.waiting.insert(wInfo)
 }

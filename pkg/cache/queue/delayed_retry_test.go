@@ -142,15 +142,19 @@ func TestAddFromLocalQueueWhileWaiting(t *testing.T) {
 
 // The scheduler puts a workload back into the heap that has to wait since, when
 // the cache does not show it yet; or it holds one, for as long as others have to be
-// ready first. The update takes it out.
+// ready first. The update takes it out, and the one of the end of its wait puts it back.
 func TestPushOrUpdateTakesOutOfTheHeap(t *testing.T) {
+	const byCheck, byBackoff = kueue.WorkloadEvictedByAdmissionCheck, kueue.WorkloadEvictedByPodsReadyTimeout
 	cases := map[string]struct {
 		gate, held       bool
+		reason           string
 		wantInadmissible int
 	}{
-		"gate off":                       {},
-		"gate on, in the heap":           {gate: true, wantInadmissible: 1},
-		"gate on, held by the scheduler": {gate: true, held: true, wantInadmissible: 1},
+		"gate off":                       {reason: byCheck},
+		"gate on, in the heap":           {reason: byCheck, gate: true, wantInadmissible: 1},
+		"gate on, held by the scheduler": {reason: byCheck, gate: true, held: true, wantInadmissible: 1},
+		"a backoff of WaitForPodsReady":  {reason: byBackoff, gate: true, wantInadmissible: 1},
+		"the same, gate off":             {reason: byBackoff},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -163,10 +167,19 @@ func TestPushOrUpdateTakesOutOfTheHeap(t *testing.T) {
 			if tc.held {
 				cq.Pop()
 			}
-			cq.PushOrUpdate(workload.NewInfo(base.Clone().RequeueState(nil, ptr.To(metav1.NewTime(now.Add(time.Second)))).
-				Condition(metav1.Condition{Type: kueue.WorkloadRequeued, Status: metav1.ConditionFalse, Reason: kueue.WorkloadEvictedByAdmissionCheck}).Obj()))
+			var count *int32
+			if tc.reason == byBackoff {
+				count = ptr.To[int32](1)
+			}
+			cq.PushOrUpdate(workload.NewInfo(base.Clone().RequeueState(count, ptr.To(metav1.NewTime(now.Add(time.Second)))).
+				Condition(metav1.Condition{Type: kueue.WorkloadRequeued, Status: metav1.ConditionFalse, Reason: tc.reason}).Obj()))
 			if active, inadmissible := cq.Pending(); inadmissible != tc.wantInadmissible || active+inadmissible != 1 {
 				t.Errorf("Unexpected place of the workload: %d active, %d inadmissible", active, inadmissible)
+			}
+			cq.PushOrUpdate(workload.NewInfo(base.Clone().
+				Condition(metav1.Condition{Type: kueue.WorkloadRequeued, Status: metav1.ConditionTrue, Reason: kueue.WorkloadBackoffFinished}).Obj()))
+			if active, inadmissible := cq.Pending(); active != 1 || inadmissible != 0 {
+				t.Errorf("Unexpected place of the workload after its wait: %d active, %d inadmissible", active, inadmissible)
 			}
 		})
 	}

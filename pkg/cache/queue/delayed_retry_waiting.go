@@ -24,8 +24,8 @@ import (
 	"sigs.k8s.io/kueue/pkg/workload"
 )
 
-// waitingWorkloads are those of a ClusterQueue that must wait for the retry of their
-// checks, or for the end of a backoff. They are pending, and apart from the inadmissible
+// waitingWorkloads are those of a ClusterQueue that must wait for their checks, or for a
+// backoff that only the clock ends. They are pending, and apart from the inadmissible
 // ones: each release of quota goes through those, and does nothing for one that waits.
 // The zero value is empty.
 type waitingWorkloads struct {

@@ -56,6 +56,10 @@ func (c *ClusterQueue) takeOut(wl *kueue.Workload) {
 	c.delete(ctrl.Log, workload.Key(wl))
 }
 
+func (c *ClusterQueue) fileInadmissible(wInfo *workload.Info) {
+	c.insertInadmissible(workloadKey(wInfo), wInfo)
+}
+
 func (c *ClusterQueue) startWaiting(wInfo *workload.Info) {
 	c.waiting.insert(wInfo)
 	c.addPendingResources(wInfo)
