@@ -29,7 +29,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// builtin is the strategy of a kind without a schema: all that is in it is valid.
+// builtin is the strategy of a kind whose rules are not known: all that is in it is valid.
 type builtin struct {
 	runtime.ObjectTyper
 	names.NameGenerator

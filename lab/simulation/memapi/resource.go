@@ -36,6 +36,8 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json" // numbers stay integers, as rules expect
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/client-go/applyconfigurations"
+	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/yaml"
 )
@@ -70,11 +72,16 @@ func (r *Resource) GVR() schema.GroupVersionResource {
 	return r.GVK.GroupVersion().WithResource(r.Plural)
 }
 
-// Builtin returns a resource without a schema.
+// Builtin returns a resource without defaults and validation. If client-go knows its
+// kind, lists are merged as it says.
 func Builtin(gvk schema.GroupVersionKind, plural string, namespaced, hasStatus bool) (*Resource, error) {
 	r := &Resource{GVK: gvk, Plural: plural, Namespaced: namespaced, HasStatus: hasStatus}
 	r.main.strategy, r.status.strategy = newBuiltin(r)
-	return r, r.setFieldManagers(managedfields.NewDeducedTypeConverter())
+	converter := managedfields.NewDeducedTypeConverter()
+	if scheme.Scheme.Recognizes(gvk) {
+		converter = applyconfigurations.NewTypeConverter(scheme.Scheme)
+	}
+	return r, r.setFieldManagers(converter)
 }
 
 // FromCRD returns the resource that a CustomResourceDefinition in a YAML file
