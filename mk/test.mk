@@ -58,7 +58,7 @@ test-modules: fresh-tree ## Run the unit tests of our Go modules: the tools, the
 	@plain=$$(cd $(BASE_PIN) && go list -m -f '{{.Dir}}' $(BASE_MODULE)); \
 	for module in $(OUR_MODULES); do \
 		echo "==> tests of our module in $$module"; \
-		(cd $$module && PLAIN=$$plain PATCHED_TREE=$(TREE_DIR) go test -short ./...); \
+		(cd $$module && PLAIN=$$plain PATCHED_TREE=$(TREE_DIR) go test -short -timeout 30m ./...); \
 	done
 
 .PHONY: test-observability
