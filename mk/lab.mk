@@ -41,7 +41,7 @@ simulate-gate:
 	@rm -f $(BASELINE_DIR)/traces.json
 	@export BASELINE_TRACES=$(BASELINE_DIR)/traces.json BASELINE_SCHEDULES=$(GATE_OFF_SCHEDULES); \
 	($(call IN_SIMULATION,$(SIMULATION)-baseline) TestGateOff) && \
-	($(call IN_SIMULATION,$(SIMULATION)) 'TestGateOff|TestGateSwitched|TestPolicy|TestCohort' -rapid.seed=$(SIMULATION_SEED) -rapid.checks=$$(($(SIMULATION_CHECKS) / 5)))
+	($(call IN_SIMULATION,$(SIMULATION)) 'TestGateOff|TestGateSwitched|TestPolicy|TestCohort|TestReach' -rapid.seed=$(SIMULATION_SEED) -rapid.checks=$$(($(SIMULATION_CHECKS) / 5)))
 
 simulate-mutants:
 	@export MUTANT_SCHEDULES=$(MUTANT_SCHEDULES) MUTANTS_OVERLAY=$(MUTANTS_DIR)/overlay.json MUTANTS_TREE=$(TREE_DIR); \

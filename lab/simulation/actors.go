@@ -24,7 +24,6 @@ import (
 	"strings"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -320,18 +319,18 @@ func (w *World) moveJob(wl *kueue.Workload) {
 	}
 	for _, owner := range wl.OwnerReferences {
 		w.note("job %s is moved to the queue %s", owner.Name, queue)
-		patchSpec(w, &batchv1.Job{}, client.ObjectKey{Namespace: namespace, Name: owner.Name}, func(job *batchv1.Job) { job.Labels[constants.QueueLabel] = queue })
+		w.relabel(owner.Name, func(labels map[string]string) { labels[constants.QueueLabel] = queue })
 	}
 }
 
 // changePriority gives the job of a workload another priority class, if it has one.
 func (w *World) changePriority(wl *kueue.Workload) {
 	for _, owner := range wl.OwnerReferences {
-		patchSpec(w, &batchv1.Job{}, client.ObjectKey{Namespace: namespace, Name: owner.Name}, func(job *batchv1.Job) {
+		w.relabel(owner.Name, func(labels map[string]string) {
 			others := map[string]string{"high": "low", "low": "high"}
-			if other, found := others[job.Labels[constants.WorkloadPriorityClassLabel]]; found {
+			if other, found := others[labels[constants.WorkloadPriorityClassLabel]]; found {
 				w.note("the priority of job %s is %s", owner.Name, other)
-				job.Labels[constants.WorkloadPriorityClassLabel] = other
+				labels[constants.WorkloadPriorityClassLabel] = other
 			}
 		})
 	}
@@ -376,6 +375,7 @@ func (w *World) conclude(rng *randSource) error {
 	w.note("from here on all is well")
 	w.judge.unready = map[string]bool{}
 	w.busy = 0
+	w.restoreNodes()
 	w.setStopPolicy(kueue.None)
 	w.setChecks(checkNames...)
 	if err := w.admin.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: localQueue}, &kueue.LocalQueue{}); err != nil {

@@ -97,8 +97,8 @@ type judge struct {
 	// seenEvents tells how much a schedule went through, coverage what it came to.
 	seenEvents map[string]int
 	coverage   *coverage
-	// decided is the time at which the write that comes next was sent, and
-	// decidedOn what its process had seen then.
+	// decided is the time, on the clock of its process, at which the write that comes
+	// next was sent, and decidedOn what the process had seen then.
 	decided   time.Time
 	decidedOn seen
 	// versions are the workloads by name and revision, requests the newest
@@ -107,6 +107,8 @@ type judge struct {
 	requests map[string]lastRequest
 	// policies are those that policyCheck had, the last one is in force.
 	policies []policy
+	// dates has the process that has dated a workload's eviction.
+	dates map[string]string
 }
 
 // asked is a delay that a controller asked for, and from when.
@@ -164,6 +166,7 @@ func newJudge(w *World) *judge {
 		required:       make(map[string][]kueue.AdmissionCheckReference),
 		cqChanged:      make(map[string]time.Time),
 		moved:          make(map[string]time.Time),
+		dates:          make(map[string]string),
 	}
 }
 
@@ -228,7 +231,7 @@ func (j *judge) delivered(process, event string) {
 	if resource == "workloads" {
 		n, _ := strconv.Atoi(revision)
 		j.known[process][name], j.cached[process][name] = n, n
-		j.cachedAt[process][name] = time.Now()
+		j.cachedAt[process][name] = j.world.clock(process)
 	}
 }
 
@@ -269,6 +272,9 @@ func (j *judge) onWrite(write memapi.Write) {
 		}
 		if write.New.GetKind() == "ProvisioningRequest" {
 			j.request(write)
+		}
+		if write.New.GetKind() == "Pod" {
+			j.pod(write)
 		}
 		if write.New.GetKind() != "Workload" {
 			return
@@ -456,7 +462,7 @@ func (j *judge) jobDeleted(write memapi.Write) {
 		}
 		// Times of conditions have no fractions of seconds. One that was activated
 		// meanwhile may be deleted on what was read before, as with the base.
-		if age := time.Since(j.deactivated[name]); age <= retention-time.Second {
+		if age := time.Since(j.deactivated[name]); age <= retention-time.Second-j.world.apart() {
 			j.fail("rule 11, retention", "the job of %s is deleted %s after the deactivation: %s", name, age, describe(wl))
 		}
 	}
@@ -616,7 +622,7 @@ func (j *judge) statusWrite(process string, old, wl *kueue.Workload) {
 		j.statusWriteGateOff(old, wl)
 		return
 	}
-	now := time.Now()
+	now := j.world.clock(process)
 	j.given(wl)
 	if !workload.IsActive(wl) && wl.Status.RequeueState == nil {
 		delete(j.podsReadyUntil, wl.Name)
@@ -661,7 +667,9 @@ func (j *judge) statusWrite(process string, old, wl *kueue.Workload) {
 		j.limit(old, wl, evictedNow && byCheck || takenOut(old, wl))
 	}
 	j.requeueCount(old, wl, evictedNow, deactivated)
+	j.clocks(process, wl, evictedNow || takenOut(old, wl), requeued)
 	j.generations(old, wl)
+	j.topology(old, wl)
 	if takenOut(old, wl) {
 		j.seenEvents["taken out of the queue"]++
 		j.dated(wl, apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime.Time)
@@ -901,13 +909,15 @@ func (j *judge) quiet() error {
 	defer j.mu.Unlock()
 	stopped := j.queueIsStopped()
 	now := time.Now()
+	// The one who leads may have another clock.
+	overdue := 2*time.Second + j.world.apart()
 	for _, wl := range j.world.workloads() {
 		if workload.IsFinished(wl) {
 			continue
 		}
 		if !features.Enabled(features.ACRequeueAfter) {
 			// Where nothing was left waiting, it is as stuck as it ever was.
-			if at := requeueAt(wl); workload.IsActive(wl) && !stopped && !workload.HasQuotaReservation(wl) && now.Sub(at) > 2*time.Second && !j.excused[wl.Name] &&
+			if at := requeueAt(wl); workload.IsActive(wl) && !stopped && !workload.HasQuotaReservation(wl) && now.Sub(at) > overdue && !j.excused[wl.Name] &&
 				(workload.HasRetryChecks(wl) || !at.IsZero() && apimeta.IsStatusConditionFalse(wl.Status.Conditions, kueue.WorkloadRequeued)) {
 				j.fail("gate off, never stuck", "requeueAt is over: %s", describe(wl))
 			}
@@ -953,12 +963,12 @@ func (j *judge) quiet() error {
 			if late < 0 || late > time.Second || late > 0 && !afterTimeout || requeued == nil || requeued.Status != metav1.ConditionFalse {
 				j.fail("rule 4", "%s should wait until %s: %s", wl.Name, j.at(until), describe(wl))
 			}
-		case now.Sub(until) > 2*time.Second:
+		case now.Sub(until) > overdue:
 			j.fail("rule 7, never stuck", "%s should have been requeued at %s: %s", wl.Name, j.at(until), describe(wl))
 		}
 		// With the gate off v0.14 ends a backoff, and may leave its time.
 		isEnded := j.world.config.SwitchGate && conditionTrue(wl, kueue.WorkloadRequeued)
-		if at := requeueAt(wl); !stopped && !at.IsZero() && now.Sub(at) > 2*time.Second && !workload.HasQuotaReservation(wl) && !isEnded {
+		if at := requeueAt(wl); !stopped && !at.IsZero() && now.Sub(at) > overdue && !workload.HasQuotaReservation(wl) && !isEnded {
 			j.fail("rule 7, never stuck", "requeueAt is over: %s", describe(wl))
 		}
 		if retry == 0 && rejected == 0 && j.queueIsKnown(wl) && !stopped && !j.world.config.PodsReady && !j.world.config.SwitchGate && !requeueAt(wl).IsZero() {
@@ -1011,20 +1021,21 @@ func (j *judge) progress(stopped bool) {
 			held++
 		}
 	}
-	if stopped || held >= cpus || j.isBlocked(all) {
+	j.overcommitted(held)
+	if stopped || held >= cpus || j.isBlocked(all) || j.world.nodeLost() {
 		return
 	}
 	// All ask for the same: the head of a StrictFIFO fits, too.
 	for _, wl := range all {
-		if isForScheduler(wl) {
+		if isForScheduler(wl, time.Now().Add(-j.world.apart())) {
 			j.fail("rule 7, free quota", "%d of %d are held, and %s has none", held, cpus, describe(wl))
 		}
 	}
 }
 
 // isForScheduler: nothing but quota is missing.
-func isForScheduler(wl *kueue.Workload) bool {
-	return isPending(wl) && wl.DeletionTimestamp.IsZero() && !time.Now().Before(requeueAt(wl)) && !workload.HasRetryChecks(wl) && !workload.HasRejectedChecks(wl) &&
+func isForScheduler(wl *kueue.Workload, now time.Time) bool {
+	return isPending(wl) && wl.DeletionTimestamp.IsZero() && !now.Before(requeueAt(wl)) && !workload.HasRetryChecks(wl) && !workload.HasRejectedChecks(wl) &&
 		!apimeta.IsStatusConditionFalse(wl.Status.Conditions, kueue.WorkloadRequeued) && !conditionTrue(wl, kueue.WorkloadDeactivationTarget)
 }
 
@@ -1039,6 +1050,8 @@ func (j *judge) isBlocked(all []*kueue.Workload) bool {
 // WaitForPodsReady alone, which upstream leaves out for a while, may be missing.
 func (j *judge) numbers() {
 	retrying, waiting, least, most := 0, 0, 0, 0
+	// It is somewhere between these, by the clock of whoever counts.
+	earliest, latest := time.Now().Add(-j.world.apart()), time.Now().Add(j.world.apart())
 	// pending are the names of each queue, and whether they may be missing.
 	pending := map[string]map[string]bool{clusterQueue: {}}
 	if j.world.config.Cohort {
@@ -1056,15 +1069,15 @@ func (j *judge) numbers() {
 		_, timeout := workload.IsEvictedByPodsReadyTimeout(wl)
 		isOptional := timeout && !requeueAt(wl).IsZero() && !workload.HasRetryChecks(wl)
 		pending[queueOf(wl)][wl.Name] = isOptional
-		tried[queueOf(wl)] = tried[queueOf(wl)] || isForScheduler(wl)
+		tried[queueOf(wl)] = tried[queueOf(wl)] || isForScheduler(wl, latest)
 		if most++; !isOptional {
 			least++
 		}
-		if time.Now().Before(requeueAt(wl)) {
+		if earliest.Before(requeueAt(wl)) {
 			waiting++
-			if workload.HasRetryChecks(wl) {
-				retrying++
-			}
+		}
+		if latest.Before(requeueAt(wl)) && workload.HasRetryChecks(wl) {
+			retrying++
 		}
 	}
 	for queue, names := range pending {
@@ -1152,7 +1165,7 @@ func (j *judge) position(p *process, queued *kueue.Workload) {
 		return
 	}
 	ordering := workload.Ordering{PodsReadyRequeuingTimestamp: configapi.EvictionTimestamp}
-	if priority.Priority(queued) != priority.Priority(now) || !ordering.GetQueueOrderTimestamp(queued).Equal(ordering.GetQueueOrderTimestamp(now)) {
+	if priority.Priority(queued) != priority.Priority(now) || !ordering.GetQueueOrderTimestamp(queued).Add(j.world.ahead(p.name)).Equal(ordering.GetQueueOrderTimestamp(now).Time) {
 		j.fail("positions", "%s has %s in its queue as it was: %s", p.name, describe(now), describe(queued))
 	}
 }

@@ -70,7 +70,7 @@ func (w *World) startProcess(name string) (*process, error) {
 		// Those of upstream's leader-aware reconciler share an object: a data race.
 		workers = 1
 	}
-	mgr, err := ctrl.NewManager(w.api.Config(name, gate), ctrl.Options{
+	mgr, err := ctrl.NewManager(w.withClock(name, w.api.Config(name, gate)), ctrl.Options{
 		Scheme:         scheme,
 		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mapper, nil },
 		NewClient: func(config *rest.Config, options client.Options) (client.Client, error) {

@@ -36,6 +36,9 @@ import (
 	"sigs.k8s.io/kueue/pkg/controller/core/indexer"
 	"sigs.k8s.io/kueue/pkg/controller/jobframework"
 	"sigs.k8s.io/kueue/pkg/controller/jobs/job"
+	"sigs.k8s.io/kueue/pkg/controller/jobs/pod"
+	"sigs.k8s.io/kueue/pkg/controller/tas"
+	tasindexer "sigs.k8s.io/kueue/pkg/controller/tas/indexer"
 	"sigs.k8s.io/kueue/pkg/scheduler"
 )
 
@@ -50,6 +53,10 @@ const baseHasFields = false
 // requestsGate has Kueue delete the requests of a workload that is evicted. v0.14.8
 // keeps them.
 const requestsGate featuregate.Feature = ""
+
+// podsGate has what was preempted stay out of the queue for good if a plain pod owns it.
+// v0.14.8 does not have it.
+const podsGate featuregate.Feature = ""
 
 // setUp does what cmd/kueue does.
 func (w *World) setUp(ctx context.Context, p *process) error {
@@ -68,6 +75,14 @@ func (w *World) setUp(ctx context.Context, p *process) error {
 	if name, err := core.SetupControllers(mgr, p.queues, p.cache, cfg); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
+	if w.config.Topology {
+		if err := tasindexer.SetupIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+			return err
+		}
+		if name, err := tas.SetupControllers(mgr, p.queues, p.cache, cfg); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
 	prov, err := provisioning.NewController(mgr.GetClient(), mgr.GetEventRecorderFor("kueue-provisioning-request-controller"))
 	if err != nil {
 		return err
@@ -75,7 +90,7 @@ func (w *World) setUp(ctx context.Context, p *process) error {
 	if err := prov.SetupWithManager(mgr); err != nil {
 		return err
 	}
-	jobs, err := job.NewReconciler(ctx, mgr.GetClient(), mgr.GetFieldIndexer(), mgr.GetEventRecorderFor("batch-job-kueue-controller"),
+	options := []jobframework.Option{
 		jobframework.WithManageJobsWithoutQueueName(false),
 		jobframework.WithManagedJobsNamespaceSelector(labels.Everything()),
 		jobframework.WithWaitForPodsReady(cfg.WaitForPodsReady),
@@ -83,12 +98,25 @@ func (w *World) setUp(ctx context.Context, p *process) error {
 		jobframework.WithManagerName(constants.KueueName),
 		jobframework.WithCache(p.cache),
 		jobframework.WithQueues(p.queues),
-	)
+	}
+	jobs, err := job.NewReconciler(ctx, mgr.GetClient(), mgr.GetFieldIndexer(), mgr.GetEventRecorderFor("batch-job-kueue-controller"), options...)
 	if err != nil {
 		return err
 	}
 	if err := jobs.SetupWithManager(mgr); err != nil {
 		return err
+	}
+	if w.config.Pods {
+		if err := pod.SetupIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+			return err
+		}
+		pods, err := pod.NewReconciler(ctx, mgr.GetClient(), mgr.GetFieldIndexer(), mgr.GetEventRecorderFor("v1-pod-kueue-controller"), options...)
+		if err != nil {
+			return err
+		}
+		if err := pods.SetupWithManager(mgr); err != nil {
+			return err
+		}
 	}
 	return mgr.Add(scheduler.New(p.queues, p.cache, mgr.GetClient(), mgr.GetEventRecorderFor(constants.AdmissionName), scheduler.WithFairSharing(cfg.FairSharing)))
 }

@@ -71,11 +71,12 @@ const (
 	OpBusy
 	OpPolicy
 	OpMove
+	OpNode
 	ops
 )
 
 func (s Step) String() string {
-	names := [...]string{"nothing", "advance", "settle", "sleep", "read", "retry", "answer", "job", "active", "stop", "checks", "crash", "lose", "break", "queue", "pods", "finish", "ready", "gate", "provision", "limits", "busy", "policy", "move"}
+	names := [...]string{"nothing", "advance", "settle", "sleep", "read", "retry", "answer", "job", "active", "stop", "checks", "crash", "lose", "break", "queue", "pods", "finish", "ready", "gate", "provision", "limits", "busy", "policy", "move", "node"}
 	return fmt.Sprintf("%s(%d,%d,%d)", names[s.Op], s.A, s.B, s.C)
 }
 
@@ -309,6 +310,10 @@ func (w *World) step(s Step, rng *rand.Rand) error {
 			w.changePriority(all[s.A%len(all)])
 		case w.config.Cohort:
 			w.moveJob(all[s.A%len(all)])
+		}
+	case OpNode:
+		if w.config.Topology {
+			w.switchNode([]string{"f1", "f2"}[s.A%2])
 		}
 	case OpFinish:
 		w.finishJob(fmt.Sprintf("j%d", 1+s.A%max(w.jobs, 1)))

@@ -704,6 +704,8 @@ func TestMutants(t *testing.T) {
 // and then random ones.
 func scheduleFor(m mutants.Mutant, seed int) Schedule {
 	switch {
+	case m.Reach != "":
+		return reach(m.Reach).Example(seed)
 	case m.Policy:
 		return policySchedules.Example(seed)
 	case seed < len(corpus):

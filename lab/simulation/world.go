@@ -18,6 +18,7 @@ package simulation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sort"
@@ -82,6 +83,13 @@ type Config struct {
 	// Controllers is how many replicas the controller of a check has, each with a
 	// cache of its own; none is one.
 	Controllers int
+	// Clocks are the seconds by which the clocks of the managers are ahead of the API
+	// server's: of the first, the second and the third that is started, and so on.
+	Clocks [3]int
+	// Topology: jobs ask for a node of their flavor, which they get in a second pass.
+	Topology bool
+	// Pods: every other job is a plain pod.
+	Pods bool
 }
 
 const (
@@ -155,7 +163,9 @@ type World struct {
 
 	mu      sync.Mutex
 	pending []*held
-	trace   []string
+	// unanswered: a manager does not know of a write that was made.
+	unanswered bool
+	trace      []string
 }
 
 // held is what waits for its turn in a manager: a write, and with other fates than
@@ -173,12 +183,7 @@ func newWorld(config Config) (*World, error) {
 	metrics.PendingWorkloads.Reset() // all runs of this process share it
 	w := &World{config: config, start: time.Now(), checks: make(map[kueue.AdmissionCheckReference][]*checkController)}
 	w.judge = newJudge(w)
-	if requestsGate != "" {
-		if err := setFeature(requestsGate, !config.KeepRequests); err != nil {
-			return nil, err
-		}
-	}
-	if err := setFeature(features.ACRetryStrategy, config.Policy); err != nil {
+	if err := errors.Join(setFeature(requestsGate, !config.KeepRequests), setFeature(podsGate, false), setFeature(features.ACRetryStrategy, config.Policy)); err != nil {
 		return nil, err
 	}
 	w.api = memapi.NewServer(scheme, resources, memapi.Options{OnWrite: w.judge.onWrite, OnList: w.judge.listed})
@@ -218,12 +223,11 @@ func (w *World) populate() error {
 	ctx := context.Background()
 	objects := []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
-		&kueue.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: "f1"}},
-		&kueue.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: "f2"}},
 		&kueue.WorkloadPriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 100},
 		&kueue.WorkloadPriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "low"}, Value: -100},
 		&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Name: localQueue, Namespace: namespace}, Spec: kueue.LocalQueueSpec{ClusterQueue: clusterQueue}},
 	}
+	objects = append(objects, w.flavors()...)
 	for _, name := range checkNames {
 		ac := &kueue.AdmissionCheck{ObjectMeta: metav1.ObjectMeta{Name: string(name)}, Spec: kueue.AdmissionCheckSpec{ControllerName: "example.com/check"}}
 		if w.config.Policy && name == policyCheck {
@@ -257,6 +261,7 @@ func (w *World) populate() error {
 			return err
 		}
 	}
+	w.restoreNodes()
 	for _, name := range checkNames {
 		ac := &kueue.AdmissionCheck{}
 		if err := w.admin.Get(ctx, client.ObjectKey{Name: string(name)}, ac); err != nil {
@@ -341,7 +346,7 @@ func (w *World) hold(ctx context.Context, p *process, call *memapi.Call) memapi.
 	default:
 	}
 	switch call.GVR.Resource {
-	case "workloads", "jobs", "provisioningrequests":
+	case "workloads", "jobs", "pods", "provisioningrequests":
 	default:
 		return memapi.Pass
 	}
@@ -379,7 +384,7 @@ func (w *World) quiesce() error {
 		delivered := false
 		for _, watch := range w.api.Watches() {
 			switch watch.GVR.Resource {
-			case "workloads", "jobs", "provisioningrequests":
+			case "workloads", "jobs", "pods", "provisioningrequests":
 				continue
 			case "clusterqueues", "localqueues":
 				if !watch.NextIsStatus() {
@@ -448,6 +453,7 @@ func (w *World) release(i int, fate memapi.Fate) error {
 	}
 	h := w.pending[i]
 	w.pending = append(w.pending[:i:i], w.pending[i+1:]...)
+	w.unanswered = w.unanswered || fate == memapi.Unanswered
 	w.mu.Unlock()
 	if fate != memapi.Pass {
 		w.note("  %s is %s", h, map[memapi.Fate]string{memapi.Lost: "lost", memapi.Unanswered: "not answered"}[fate])
@@ -455,7 +461,7 @@ func (w *World) release(i int, fate memapi.Fate) error {
 	if !h.isWrite {
 		w.note("  %s", h)
 	} else if fate != memapi.Lost {
-		w.judge.decides(h.since, h.seen)
+		w.judge.decides(h.since.Add(w.ahead(h.process.name)), h.seen)
 	}
 	h.fate <- fate
 	synctest.Wait()
@@ -530,8 +536,11 @@ func (w *World) crash(i int) error {
 	return w.startNext()
 }
 
-// setFeature switches a gate, in a test that sets it back.
+// setFeature switches a gate, if the base has it, in a test that sets it back.
 func setFeature(gate featuregate.Feature, on bool) error {
+	if gate == "" {
+		return nil
+	}
 	return utilfeature.DefaultMutableFeatureGate.Set(fmt.Sprintf("%s=%v", gate, on))
 }
 
@@ -588,6 +597,10 @@ func (w *World) workloads() []*kueue.Workload {
 
 func (w *World) createJob(queue, priority string) {
 	w.jobs++
+	if w.config.Pods && w.jobs%2 == 1 {
+		w.createPod(fmt.Sprintf("j%d", w.jobs), queue, priority)
+		return
+	}
 	job := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: fmt.Sprintf("j%d", w.jobs), Namespace: namespace,
@@ -603,6 +616,9 @@ func (w *World) createJob(queue, priority string) {
 			}},
 		},
 	}
+	if w.config.Topology {
+		job.Spec.Template.Annotations = map[string]string{kueue.PodSetRequiredTopologyAnnotation: corev1.LabelHostname}
+	}
 	if priority != "" {
 		job.Labels[constants.WorkloadPriorityClassLabel] = priority
 	}
@@ -615,7 +631,7 @@ func (w *World) createJob(queue, priority string) {
 // runJobs does what the Job controller and the kubelet do, and returns whether
 // there was anything to do.
 func (w *World) runJobs() bool {
-	changed := false
+	changed := w.runPods()
 	for _, obj := range w.api.List(batchv1.SchemeGroupVersion.WithResource("jobs")) {
 		job := &batchv1.Job{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, job); err != nil {
@@ -652,6 +668,7 @@ func jobFinished(job *batchv1.Job) bool {
 func (w *World) finishJob(name string) {
 	job := &batchv1.Job{}
 	if err := w.admin.Get(context.Background(), types.NamespacedName{Namespace: namespace, Name: name}, job); err != nil {
+		w.finishPod(name)
 		return
 	}
 	job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{Type: batchv1.JobComplete, Status: corev1.ConditionTrue})

@@ -26,6 +26,7 @@ const (
 	message    = "pkg/workload/delayed_retry_message.go"
 	times      = "pkg/workload/times/times.go"
 	reconciler = "pkg/controller/core/workload_delayed_retry.go"
+	tidying    = "pkg/controller/core/workload_delayed_retry_tidy.go"
 	queues     = "pkg/cache/queue/delayed_retry.go"
 	queuesBase = "pkg/cache/queue/delayed_retry_base.go"
 	scheduler  = "pkg/scheduler/delayed_retry.go"
@@ -256,6 +257,13 @@ var All = append([]Mutant{
 		Rules: []string{"rule 14"},
 		Old:   `if retries < *strategy.BackoffLimitCount {`,
 		New:   `if retries < *strategy.BackoffLimitCount || MUTANT && retries == *strategy.BackoffLimitCount {`,
+	},
+	{
+		// As fast as its controller sends it.
+		Name: "stray-delay-removed-without-a-pause", File: tidying,
+		Test: "pkg/controller/core TestReconcileDelayedRetry",
+		Old:  `found && r.clock.Now()`,
+		New:  `found && !MUTANT && r.clock.Now()`,
 	},
 	// The queues.
 	{

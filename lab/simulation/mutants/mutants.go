@@ -44,6 +44,8 @@ type Mutant struct {
 	MergePatch bool
 	// Policy: a check has a policy. Switched: the gate is switched in between.
 	Policy, Switched bool
+	// Reach names the schedules of a world with one thing more.
+	Reach string
 }
 
 func init() {

@@ -35,6 +35,9 @@ import (
 	"sigs.k8s.io/kueue/pkg/controller/core/indexer"
 	"sigs.k8s.io/kueue/pkg/controller/jobframework"
 	"sigs.k8s.io/kueue/pkg/controller/jobs/job"
+	"sigs.k8s.io/kueue/pkg/controller/jobs/pod"
+	"sigs.k8s.io/kueue/pkg/controller/tas"
+	tasindexer "sigs.k8s.io/kueue/pkg/controller/tas/indexer"
 	"sigs.k8s.io/kueue/pkg/dra"
 	"sigs.k8s.io/kueue/pkg/features"
 	kueueresources "sigs.k8s.io/kueue/pkg/resources"
@@ -53,6 +56,11 @@ const baseHasFields = true
 
 // requestsGate has Kueue delete the requests of a workload that is evicted.
 const requestsGate = features.CleanupProvisioningRequestsOnEviction
+
+// podsGate has what was preempted stay out of the queue for good if a plain pod owns it,
+// since Kueue deletes that pod. It does not delete one that was not started, which never
+// runs then.
+const podsGate = features.SkipReassignmentForPodOwnedWorkloads
 
 // setUp does what cmd/kueue does.
 func (w *World) setUp(ctx context.Context, p *process) error {
@@ -103,6 +111,14 @@ func (w *World) setUp(ctx context.Context, p *process) error {
 	}); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
+	if w.config.Topology {
+		if err := tasindexer.SetupIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+			return err
+		}
+		if name, err := tas.SetupControllers(mgr, p.queues, p.cache, cfg, roles); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
 	prov, err := provisioning.NewController(mgr.GetClient(), mgr.GetEventRecorder("kueue-provisioning-request-controller"), roles)
 	if err != nil {
 		return err
@@ -110,7 +126,7 @@ func (w *World) setUp(ctx context.Context, p *process) error {
 	if err := prov.SetupWithManager(mgr); err != nil {
 		return err
 	}
-	jobs, err := job.NewReconciler(ctx, mgr.GetClient(), mgr.GetFieldIndexer(), mgr.GetEventRecorder("batch-job-kueue-controller"),
+	options := []jobframework.Option{
 		jobframework.WithManageJobsWithoutQueueName(false),
 		jobframework.WithManagedJobsNamespaceSelector(labels.Everything()),
 		jobframework.WithWaitForPodsReady(cfg.WaitForPodsReady),
@@ -119,12 +135,25 @@ func (w *World) setUp(ctx context.Context, p *process) error {
 		jobframework.WithCache(p.cache),
 		jobframework.WithQueues(p.queues),
 		jobframework.WithRoleTracker(roles),
-	)
+	}
+	jobs, err := job.NewReconciler(ctx, mgr.GetClient(), mgr.GetFieldIndexer(), mgr.GetEventRecorder("batch-job-kueue-controller"), options...)
 	if err != nil {
 		return err
 	}
 	if err := jobs.SetupWithManager(mgr); err != nil {
 		return err
+	}
+	if w.config.Pods {
+		if err := pod.SetupIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+			return err
+		}
+		pods, err := pod.NewReconciler(ctx, mgr.GetClient(), mgr.GetFieldIndexer(), mgr.GetEventRecorder("v1-pod-kueue-controller"), options...)
+		if err != nil {
+			return err
+		}
+		if err := pods.SetupWithManager(mgr); err != nil {
+			return err
+		}
 	}
 	return mgr.Add(scheduler.New(p.queues, p.cache, mgr.GetClient(), mgr.GetEventRecorder(constants.AdmissionName),
 		scheduler.WithFairSharing(cfg.FairSharing),

@@ -1,0 +1,136 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package simulation
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"sigs.k8s.io/kueue/pkg/controller/constants"
+
+	"kueue-acrequeueafter/lab/simulation/memapi"
+)
+
+// A plain pod is a job that cannot be stopped and started again: Kueue deletes it.
+
+const (
+	// What Kueue's webhook sets.
+	managedPod = "kueue.x-k8s.io/managed"
+	podGate    = "kueue.x-k8s.io/admission"
+)
+
+// createPod creates a pod, as the webhook leaves it.
+func (w *World) createPod(name, queue, priority string) {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: namespace, Finalizers: []string{managedPod},
+			Labels:      map[string]string{constants.QueueLabel: queue, managedPod: "true"},
+			Annotations: map[string]string{"kueue.x-k8s.io/role-hash": "role"},
+		},
+		Spec: corev1.PodSpec{
+			RestartPolicy:   corev1.RestartPolicyNever,
+			SchedulingGates: []corev1.PodSchedulingGate{{Name: podGate}},
+			Containers: []corev1.Container{{Name: "c", Image: "i", Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")},
+			}}},
+		},
+	}
+	if priority != "" {
+		pod.Labels[constants.WorkloadPriorityClassLabel] = priority
+	}
+	w.note("pod %s is created in %s, priority %q", pod.Name, queue, priority)
+	if err := w.admin.Create(context.Background(), pod); err != nil {
+		panic(err)
+	}
+}
+
+// runPods does what the kubelet does, and returns whether there was anything to do.
+func (w *World) runPods() bool {
+	changed := false
+	for _, obj := range w.api.List(corev1.SchemeGroupVersion.WithResource("pods")) {
+		pod := &corev1.Pod{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, pod); err != nil {
+			panic(err)
+		}
+		phase, ready := corev1.PodRunning, corev1.ConditionTrue
+		switch {
+		case len(pod.Spec.SchedulingGates) > 0 || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
+			continue
+		case pod.DeletionTimestamp != nil:
+			phase, ready = corev1.PodFailed, corev1.ConditionFalse
+		case w.judge.unready[pod.Name]:
+			ready = corev1.ConditionFalse
+		}
+		changed = w.setPod(pod, phase, ready) || changed
+	}
+	return changed
+}
+
+// finishPod has a pod that runs succeed.
+func (w *World) finishPod(name string) {
+	pod := &corev1.Pod{}
+	if err := w.admin.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: name}, pod); err == nil && pod.Status.Phase == corev1.PodRunning {
+		w.setPod(pod, corev1.PodSucceeded, corev1.ConditionFalse)
+	}
+}
+
+func (w *World) setPod(pod *corev1.Pod, phase corev1.PodPhase, ready corev1.ConditionStatus) bool {
+	isReady := func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady }
+	i := slices.IndexFunc(pod.Status.Conditions, isReady)
+	if pod.Status.Phase == phase && i >= 0 && pod.Status.Conditions[i].Status == ready {
+		return false
+	}
+	pod.Status.Phase = phase
+	pod.Status.Conditions = append(slices.DeleteFunc(pod.Status.Conditions, isReady), corev1.PodCondition{Type: corev1.PodReady, Status: ready, LastTransitionTime: metav1.Now()})
+	if err := w.admin.Status().Update(context.Background(), pod); err != nil {
+		return false
+	}
+	w.note("pod %s is %s, ready: %s", pod.Name, phase, ready)
+	return true
+}
+
+// relabel changes the labels of a job or a pod.
+func (w *World) relabel(name string, change func(map[string]string)) {
+	key := client.ObjectKey{Namespace: namespace, Name: name}
+	patchSpec(w, &batchv1.Job{}, key, func(job *batchv1.Job) { change(job.Labels) })
+	if w.config.Pods {
+		patchSpec(w, &corev1.Pod{}, key, func(pod *corev1.Pod) { change(pod.Labels) })
+	}
+}
+
+// pod: Kueue deletes those that run, and leaves those that wait.
+func (j *judge) pod(write memapi.Write) {
+	if write.Old == nil || write.Old.GetDeletionTimestamp() != nil || write.New.GetDeletionTimestamp() == nil || !strings.HasPrefix(write.Caller, "kueue-") {
+		return
+	}
+	j.seenEvents["pods deleted"]++
+	pod := &corev1.Pod{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(write.Old.Object, pod); err != nil {
+		panic(err)
+	}
+	if len(pod.Spec.SchedulingGates) > 0 && !j.world.config.Retention {
+		j.fail("a pod that has not run", "%s deletes %s", write.Caller, pod.Name)
+	}
+}

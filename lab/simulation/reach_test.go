@@ -1,0 +1,82 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package simulation
+
+import (
+	"maps"
+	"os"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"sigs.k8s.io/kueue/pkg/features"
+)
+
+// reaches are worlds with one thing more.
+var reaches = map[string]*rapid.Generator[Schedule]{"clocks": clockSchedules, "topology": topologySchedules, "pods": podSchedules}
+
+// clockSchedules have managers whose clocks differ, and which take over from one another.
+var clockSchedules = rapid.Custom(func(t *rapid.T) Schedule {
+	s := generator(with(map[Op]int{OpCrash: 10})).Draw(t, "schedule")
+	for i := range s.Config.Clocks {
+		s.Config.Clocks[i] = rapid.SampledFrom([]int{0, 1, -1, 3, -3, 7, -7}).Draw(t, "clock")
+	}
+	return s
+})
+
+// topologySchedules have nodes, which are lost at times, and a second pass.
+var topologySchedules = rapid.Map(generator(with(map[Op]int{OpNode: 2, OpProvision: 12, OpReady: 12})), func(s Schedule) Schedule {
+	s.Config.Topology, s.Config.Provisioning = true, true
+	return s
+})
+
+// podSchedules have plain pods among the jobs.
+var podSchedules = rapid.Custom(func(t *rapid.T) Schedule {
+	s := generator(with(map[Op]int{OpJob: 4, OpReady: 12, OpFinish: 3, OpMove: 3})).Draw(t, "schedule")
+	s.Config.Pods, s.Config.Cohort = true, rapid.Bool().Draw(t, "cohort")
+	return s
+})
+
+// reach returns the schedules of a reach, or of all.
+func reach(name string) *rapid.Generator[Schedule] {
+	if name != "" {
+		return reaches[name]
+	}
+	var all []*rapid.Generator[Schedule]
+	for _, name := range slices.Sorted(maps.Keys(reaches)) {
+		all = append(all, reaches[name])
+	}
+	return rapid.OneOf(all...)
+}
+
+// TestReach has worlds with one thing more each, written in both ways. SIMULATION_REACH
+// chooses one of them.
+func TestReach(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	schedules, total := reach(os.Getenv("SIMULATION_REACH")), &tally{}
+	rapid.Check(t, func(rt *rapid.T) {
+		features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, rapid.Bool().Draw(rt, "merge patch"))
+		check(t, schedules, total)(rt)
+	})
+	t.Log(total)
+	for _, event := range []string{"requeues by another clock", "second passes", "pods deleted"} {
+		if total.schedules >= 100 && total.events[event] == 0 && os.Getenv("SIMULATION_REACH") == "" {
+			t.Errorf("There were no %s", event)
+		}
+	}
+}
