@@ -22,9 +22,14 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"kueue-acrequeueafter/lab/simulation/memapi/faults"
@@ -47,12 +52,8 @@ func main() {
 	}
 }
 
-// fields are those that the patches add to structs of upstream's: the new files do not
-// compile without, and in the baseline nobody uses them.
-var fields = map[string]string{"type ClusterQueue struct {\n": "\twaiting waitingWorkloads\n"}
-
-// writeBaseline writes the patched files as upstream has them. The new fields and
-// the gate stay.
+// writeBaseline writes the patched files as upstream has them. The new fields of structs
+// stay, since the new files do not compile without, and the gate.
 func writeBaseline(tree, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -62,15 +63,18 @@ func writeBaseline(tree, dir string) error {
 	if err != nil {
 		return err
 	}
-	replace, added := make(map[string]string), 0
+	replace := make(map[string]string)
 	for _, file := range strings.Fields(files) {
 		source, err := git(tree, "show", "base:"+file)
 		if err != nil {
 			return err
 		}
-		for after, field := range fields {
-			added += strings.Count(source, after)
-			source = strings.Replace(source, after, after+field, 1)
+		patched, err := git(tree, "show", "HEAD:"+file)
+		if err != nil {
+			return err
+		}
+		if source, err = withNewFields(source, patched); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
 		}
 		from, err := filepath.Abs(filepath.Join(tree, file))
 		if err != nil {
@@ -88,14 +92,60 @@ func writeBaseline(tree, dir string) error {
 	if len(replace) == 0 {
 		return fmt.Errorf("nothing in %s differs from the tag base: run make tree", tree)
 	}
-	if added != len(fields) {
-		return fmt.Errorf("%d places for %d fields in the base's files: adapt the list of fields", added, len(fields))
-	}
 	data, err := json.MarshalIndent(map[string]any{"Replace": replace}, "", "  ")
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, "overlay.json"), data, 0o644)
+}
+
+// withNewFields returns a file of the base with the fields that its structs have in the
+// patched one.
+func withNewFields(base, patched string) (string, error) {
+	known, err := fieldsOf(base)
+	if err != nil {
+		return "", err
+	}
+	now, err := fieldsOf(patched)
+	if err != nil {
+		return "", err
+	}
+	for name, fields := range now {
+		for _, field := range slices.Sorted(maps.Keys(fields)) {
+			if _, found := known[name][field]; !found && known[name] != nil {
+				head := "type " + name + " struct {\n"
+				base = strings.Replace(base, head, head+"\t"+fields[field]+"\n", 1)
+			}
+		}
+	}
+	return base, nil
+}
+
+// fieldsOf returns the named fields of the structs of a file, as they are written.
+func fieldsOf(source string) (map[string]map[string]string, error) {
+	file, err := parser.ParseFile(token.NewFileSet(), "", source, parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string]map[string]string)
+	for node := range ast.Preorder(file) {
+		spec, isType := node.(*ast.TypeSpec)
+		if !isType {
+			continue
+		}
+		structure, isStruct := spec.Type.(*ast.StructType)
+		if !isStruct {
+			continue
+		}
+		fields := make(map[string]string)
+		for _, field := range structure.Fields.List {
+			for _, name := range field.Names {
+				fields[name.Name] = source[field.Pos()-1 : field.End()-1]
+			}
+		}
+		all[spec.Name.Name] = fields
+	}
+	return all, nil
 }
 
 func git(tree string, args ...string) (string, error) {
