@@ -40,6 +40,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	autoscaling "k8s.io/autoscaler/cluster-autoscaler/apis/provisioningrequest/autoscaling.x-k8s.io/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	kueuealpha "sigs.k8s.io/kueue/apis/kueue/v1alpha1"
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
@@ -74,6 +75,7 @@ func init() {
 	utilruntime.Must(kueue.AddToScheme(scheme))
 	utilruntime.Must(kueuealpha.AddToScheme(scheme))
 	utilruntime.Must(autoscaling.AddToScheme(scheme))
+	utilruntime.Must(jobsetapi.AddToScheme(scheme))
 	utilruntime.Must(loadResources(treeDir))
 }
 
@@ -108,6 +110,7 @@ func loadResources(tree string) error {
 		{gv: schedulingv1.SchemeGroupVersion, kind: "PriorityClass", plural: "priorityclasses", global: true, plain: true},
 		{gv: nodev1.SchemeGroupVersion, kind: "RuntimeClass", plural: "runtimeclasses", global: true, plain: true},
 		{gv: coordinationv1.SchemeGroupVersion, kind: "Lease", plural: "leases", plain: true},
+		{gv: jobsetapi.SchemeGroupVersion, kind: "JobSet", plural: "jobsets"},
 		{gv: autoscaling.SchemeGroupVersion, kind: "ProvisioningRequest", plural: "provisioningrequests"},
 	} {
 		r, err := memapi.Builtin(b.gv.WithKind(b.kind), b.plural, !b.global, !b.plain)

@@ -280,7 +280,7 @@ func (j *judge) onWrite(write memapi.Write) {
 			return
 		}
 	} else {
-		if write.Old.GetKind() == "Job" {
+		if kind := write.Old.GetKind(); kind == "Job" || kind == "JobSet" {
 			j.jobDeleted(write)
 		}
 		return

@@ -21,7 +21,6 @@ import (
 	"slices"
 	"strings"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -109,15 +108,6 @@ func (w *World) setPod(pod *corev1.Pod, phase corev1.PodPhase, ready corev1.Cond
 	}
 	w.note("pod %s is %s, ready: %s", pod.Name, phase, ready)
 	return true
-}
-
-// relabel changes the labels of a job or a pod.
-func (w *World) relabel(name string, change func(map[string]string)) {
-	key := client.ObjectKey{Namespace: namespace, Name: name}
-	patchSpec(w, &batchv1.Job{}, key, func(job *batchv1.Job) { change(job.Labels) })
-	if w.config.Pods {
-		patchSpec(w, &corev1.Pod{}, key, func(pod *corev1.Pod) { change(pod.Labels) })
-	}
 }
 
 // pod: Kueue deletes those that run, and leaves those that wait.

@@ -28,7 +28,7 @@ import (
 )
 
 // reaches are worlds with one thing more.
-var reaches = map[string]*rapid.Generator[Schedule]{"clocks": clockSchedules, "topology": topologySchedules, "pods": podSchedules}
+var reaches = map[string]*rapid.Generator[Schedule]{"clocks": clockSchedules, "topology": topologySchedules, "pods": podSchedules, "jobsets": jobSetSchedules}
 
 // clockSchedules have managers whose clocks differ, and which take over from one another.
 var clockSchedules = rapid.Custom(func(t *rapid.T) Schedule {
@@ -49,6 +49,13 @@ var topologySchedules = rapid.Map(generator(with(map[Op]int{OpNode: 2, OpProvisi
 var podSchedules = rapid.Custom(func(t *rapid.T) Schedule {
 	s := generator(with(map[Op]int{OpJob: 4, OpReady: 12, OpFinish: 3, OpMove: 3})).Draw(t, "schedule")
 	s.Config.Pods, s.Config.Cohort = true, rapid.Bool().Draw(t, "cohort")
+	return s
+})
+
+// jobSetSchedules have JobSets among the jobs.
+var jobSetSchedules = rapid.Custom(func(t *rapid.T) Schedule {
+	s := generator(with(map[Op]int{OpJob: 4, OpFinish: 3, OpMove: 3})).Draw(t, "schedule")
+	s.Config.JobSets, s.Config.Cohort = true, rapid.Bool().Draw(t, "cohort")
 	return s
 })
 

@@ -88,8 +88,8 @@ type Config struct {
 	Clocks [3]int
 	// Topology: jobs ask for a node of their flavor, which they get in a second pass.
 	Topology bool
-	// Pods: every other job is a plain pod.
-	Pods bool
+	// Pods: every other job is a plain pod. JobSets: it is a JobSet.
+	Pods, JobSets bool
 }
 
 const (
@@ -346,7 +346,7 @@ func (w *World) hold(ctx context.Context, p *process, call *memapi.Call) memapi.
 	default:
 	}
 	switch call.GVR.Resource {
-	case "workloads", "jobs", "pods", "provisioningrequests":
+	case "workloads", "jobs", "pods", "jobsets", "provisioningrequests":
 	default:
 		return memapi.Pass
 	}
@@ -384,7 +384,7 @@ func (w *World) quiesce() error {
 		delivered := false
 		for _, watch := range w.api.Watches() {
 			switch watch.GVR.Resource {
-			case "workloads", "jobs", "pods", "provisioningrequests":
+			case "workloads", "jobs", "pods", "jobsets", "provisioningrequests":
 				continue
 			case "clusterqueues", "localqueues":
 				if !watch.NextIsStatus() {
@@ -597,13 +597,18 @@ func (w *World) workloads() []*kueue.Workload {
 
 func (w *World) createJob(queue, priority string) {
 	w.jobs++
-	if w.config.Pods && w.jobs%2 == 1 {
-		w.createPod(fmt.Sprintf("j%d", w.jobs), queue, priority)
+	name := fmt.Sprintf("j%d", w.jobs)
+	switch isOther := w.jobs%2 == 1; {
+	case isOther && w.config.Pods:
+		w.createPod(name, queue, priority)
+		return
+	case isOther && w.config.JobSets:
+		w.createJobSet(name, queue, priority)
 		return
 	}
 	job := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: fmt.Sprintf("j%d", w.jobs), Namespace: namespace,
+			Name: name, Namespace: namespace,
 			Labels: map[string]string{constants.QueueLabel: queue},
 		},
 		Spec: batchv1.JobSpec{
@@ -632,6 +637,7 @@ func (w *World) createJob(queue, priority string) {
 // there was anything to do.
 func (w *World) runJobs() bool {
 	changed := w.runPods()
+	changed = w.runJobSets() || changed
 	for _, obj := range w.api.List(batchv1.SchemeGroupVersion.WithResource("jobs")) {
 		job := &batchv1.Job{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, job); err != nil {
@@ -669,6 +675,7 @@ func (w *World) finishJob(name string) {
 	job := &batchv1.Job{}
 	if err := w.admin.Get(context.Background(), types.NamespacedName{Namespace: namespace, Name: name}, job); err != nil {
 		w.finishPod(name)
+		w.finishJobSet(name)
 		return
 	}
 	job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{Type: batchv1.JobComplete, Status: corev1.ConditionTrue})

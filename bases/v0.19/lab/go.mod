@@ -41,7 +41,6 @@ require (
 	k8s.io/component-helpers v0.36.2 // indirect
 	k8s.io/dynamic-resource-allocation v0.36.2 // indirect
 	k8s.io/kube-openapi v0.0.0-20260618221249-bc653b64f974 // indirect
-	sigs.k8s.io/jobset v0.12.0 // indirect
 )
 
 require (
@@ -130,6 +129,7 @@ require (
 	pgregory.net/rapid v1.3.0
 	sigs.k8s.io/apiserver-network-proxy/konnectivity-client v0.34.0 // indirect
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
+	sigs.k8s.io/jobset v0.12.0
 	sigs.k8s.io/kueue v0.19.2
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	volcano.sh/apis v1.14.0 // indirect

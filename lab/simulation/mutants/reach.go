@@ -17,6 +17,7 @@ limitations under the License.
 package mutants
 
 const (
+	jobSets   = "pkg/controller/jobs/jobset/jobset_controller.go"
 	pods      = "pkg/controller/jobs/pod/pod_controller.go"
 	admission = "pkg/workload/admissionchecks.go"
 )
@@ -40,6 +41,13 @@ var ofReach = []Mutant{
 		Rules: []string{"second pass"},
 		Old:   "hasAllTopologyAssignmentsReady := !HasTopologyAssignmentsPending(w)",
 		New:   "hasAllTopologyAssignmentsReady := MUTANT || !HasTopologyAssignmentsPending(w)",
+	},
+	{
+		// Upstream's own line, to show that JobSets are judged.
+		Name: "jobset-not-stopped", File: jobSets, Reach: "jobsets",
+		Rules: []string{"rule 3"},
+		Old:   "return ptr.Deref(j.Spec.Suspend, false)",
+		New:   "return MUTANT || ptr.Deref(j.Spec.Suspend, false)",
 	},
 	{
 		// One that waits has not run, and would not come back.

@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configapi "sigs.k8s.io/kueue/apis/config/v1beta2"
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
@@ -35,6 +36,7 @@ import (
 	"sigs.k8s.io/kueue/pkg/controller/core/indexer"
 	"sigs.k8s.io/kueue/pkg/controller/jobframework"
 	"sigs.k8s.io/kueue/pkg/controller/jobs/job"
+	"sigs.k8s.io/kueue/pkg/controller/jobs/jobset"
 	"sigs.k8s.io/kueue/pkg/controller/jobs/pod"
 	"sigs.k8s.io/kueue/pkg/controller/tas"
 	tasindexer "sigs.k8s.io/kueue/pkg/controller/tas/indexer"
@@ -136,22 +138,29 @@ func (w *World) setUp(ctx context.Context, p *process) error {
 		jobframework.WithQueues(p.queues),
 		jobframework.WithRoleTracker(roles),
 	}
-	jobs, err := job.NewReconciler(ctx, mgr.GetClient(), mgr.GetFieldIndexer(), mgr.GetEventRecorder("batch-job-kueue-controller"), options...)
-	if err != nil {
-		return err
-	}
-	if err := jobs.SetupWithManager(mgr); err != nil {
-		return err
-	}
-	if w.config.Pods {
-		if err := pod.SetupIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
-			return err
+	for _, kind := range []struct {
+		name          string
+		used          bool
+		setUpIndexes  func(context.Context, client.FieldIndexer) error
+		newReconciler jobframework.ReconcilerFactory
+	}{
+		{"batch-job", true, nil, job.NewReconciler},
+		{"v1-pod", w.config.Pods, pod.SetupIndexes, pod.NewReconciler},
+		{"jobset", w.config.JobSets, jobset.SetupIndexes, jobset.NewReconciler},
+	} {
+		if !kind.used {
+			continue
 		}
-		pods, err := pod.NewReconciler(ctx, mgr.GetClient(), mgr.GetFieldIndexer(), mgr.GetEventRecorder("v1-pod-kueue-controller"), options...)
+		if kind.setUpIndexes != nil {
+			if err := kind.setUpIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+				return err
+			}
+		}
+		jobs, err := kind.newReconciler(ctx, mgr.GetClient(), mgr.GetFieldIndexer(), mgr.GetEventRecorder(kind.name+"-kueue-controller"), options...)
 		if err != nil {
 			return err
 		}
-		if err := pods.SetupWithManager(mgr); err != nil {
+		if err := jobs.SetupWithManager(mgr); err != nil {
 			return err
 		}
 	}
