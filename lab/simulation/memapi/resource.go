@@ -77,11 +77,10 @@ func (r *Resource) GVR() schema.GroupVersionResource {
 func Builtin(gvk schema.GroupVersionKind, plural string, namespaced, hasStatus bool) (*Resource, error) {
 	r := &Resource{GVK: gvk, Plural: plural, Namespaced: namespaced, HasStatus: hasStatus}
 	r.main.strategy, r.status.strategy = newBuiltin(r)
-	converter := managedfields.NewDeducedTypeConverter()
 	if scheme.Scheme.Recognizes(gvk) {
-		converter = applyconfigurations.NewTypeConverter(scheme.Scheme)
+		return r, r.setFieldManagers(applyconfigurations.NewTypeConverter(scheme.Scheme))
 	}
-	return r, r.setFieldManagers(converter)
+	return r, r.setFieldManagers(managedfields.NewDeducedTypeConverter())
 }
 
 // FromCRD returns the resource that a CustomResourceDefinition in a YAML file
