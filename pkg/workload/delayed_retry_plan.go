@@ -152,6 +152,8 @@ type RetryPlan struct {
 	// Untidy is true if a delay or a count that means nothing any more is to be
 	// removed, before the action, which writes nothing.
 	Untidy bool
+	// ResetsCounts is true if a count is among what is removed.
+	ResetsCounts bool
 }
 
 // RetryPolicy is what delays the retries of a check that asks for no delay itself,
@@ -209,10 +211,11 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 		rejected: rejected, exhausted: len(exhausted) > 0, unrecorded: unrecorded, ahead: rctx.Now.Before(until),
 	})]
 	plan.Untidy = (plan.Action == RetryNone || plan.Action == RetryWait) && isUntidy(wl)
+	plan.ResetsCounts = plan.Untidy && resetsCounts(wl)
 	plan.ReleasesQuota = plan.Action == RetryEvict && !IsAdmitted(wl) && !rctx.ReplacesSlice
 	switch plan.Action {
 	case RetryNone, RetryReject, RetryReactivate:
-		return RetryPlan{Action: plan.Action, Untidy: plan.Untidy}
+		return RetryPlan{Action: plan.Action, Untidy: plan.Untidy, ResetsCounts: plan.ResetsCounts}
 	case RetryGiveUp:
 		return RetryPlan{Action: plan.Action, Checks: exhausted, Message: exhaustedMessage(exhausted)}
 	default:
@@ -443,8 +446,16 @@ func (p RetryPlan) WaitedFor(wl *kueue.Workload) bool {
 // isUntidy returns true if Tidy has something to remove. A delay of 0 alone is left,
 // because some controllers send it in any state, and would send it again.
 func isUntidy(wl *kueue.Workload) bool {
+	return resetsCounts(wl) || slices.ContainsFunc(wl.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
+		return hasStrayDelay(check) && asksForDelay(check)
+	})
+}
+
+// resetsCounts returns true if Tidy has a count to reset. Kueue alone writes it, so that
+// does not go on.
+func resetsCounts(wl *kueue.Workload) bool {
 	return slices.ContainsFunc(wl.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
-		return hasStrayDelay(check) && asksForDelay(check) || countsAfterSuccess(wl, check)
+		return countsAfterSuccess(wl, check)
 	})
 }
 

@@ -378,7 +378,7 @@ func TestPlanRetry(t *testing.T) {
 		},
 		"a check has succeeded, another one is pending: it counts from zero, also if it says Retry next": {
 			workload: reserved().AdmissionChecks(withRetryCount(checkAt("a", kueue.CheckStateReady, 0), 2), checkAt("b", kueue.CheckStatePending, 0)).Obj(),
-			want:     RetryPlan{Untidy: true},
+			want:     RetryPlan{Untidy: true, ResetsCounts: true},
 		},
 		"all checks have succeeded: the admission resets the counts": {
 			workload: reserved().AdmissionChecks(withRetryCount(checkAt("a", kueue.CheckStateReady, 0), 2)).Obj(),

@@ -262,8 +262,14 @@ var All = append([]Mutant{
 		// As fast as its controller sends it.
 		Name: "stray-delay-removed-without-a-pause", File: tidying,
 		Test: "pkg/controller/core TestReconcileDelayedRetry",
-		Old:  `found && r.clock.Now()`,
-		New:  `found && !MUTANT && r.clock.Now()`,
+		Old:  `if last, found := tidied.Get(key); found && now`,
+		New:  `if last, found := tidied.Get(key); found && !MUTANT && now`,
+	},
+	{
+		Name: "success-counted-from-after-a-pause", File: tidying,
+		Test: "pkg/controller/core TestReconcileDelayedRetry",
+		Old:  `!plan.ResetsCounts {`,
+		New:  `(MUTANT || !plan.ResetsCounts) {`,
 	},
 	// The queues.
 	{
@@ -271,6 +277,12 @@ var All = append([]Mutant{
 		Test: "pkg/cache/queue TestAddOrUpdateOfAnOldCopy",
 		Old:  `case latest.ResourceVersion == w.ResourceVersion:`,
 		New:  `case latest.ResourceVersion == w.ResourceVersion || MUTANT:`,
+	},
+	{
+		Name: "old-wait-queued-with-the-gate-off", File: queues,
+		Test: "pkg/cache/queue TestAddOrUpdateOfAnOldCopy",
+		Old:  `&& !workload.MustWait(w) ||`,
+		New:  `&& (MUTANT || !workload.MustWait(w)) ||`,
 	},
 	{
 		// What the scheduler has judged says nothing about what it is now.

@@ -39,7 +39,8 @@ import (
 // if it is deleted, or if it is not for the caller to queue: the reconciler of
 // the newer version adds the resources of DRA.
 func (m *Manager) asCached(w *kueue.Workload) *kueue.Workload {
-	if !features.Enabled(features.ACRequeueAfter) || w.ResourceVersion == "" { // not stored, as in tests
+	// With the gate off a copy can tell of a wait as well.
+	if !features.Enabled(features.ACRequeueAfter) && !workload.MustWait(w) || w.ResourceVersion == "" { // not stored, as in tests
 		return w
 	}
 	ctx := context.Background()

@@ -37,6 +37,14 @@ func (m *Manager) leaveQueueOf(older, latest *kueue.Workload) {
 	}
 }
 
+// LeaveOldQueue has a workload that was moved leave its old queue, if only Reconcile
+// puts it into the new one.
+func (m *Manager) LeaveOldQueue(oldWl, newWl *kueue.Workload) {
+	m.Lock()
+	defer m.Unlock()
+	m.leaveOldQueue(oldWl, newWl)
+}
+
 // leaveOldQueue has a workload that the scheduler puts back leave the queue out of
 // which it was moved meanwhile: by the event of that, it is in the new one already.
 func (m *Manager) leaveOldQueue(judged, now *kueue.Workload) {
@@ -47,6 +55,14 @@ func (m *Manager) leaveOldQueue(judged, now *kueue.Workload) {
 
 func (m *Manager) forgetSecondPass(w *kueue.Workload) {
 	m.DeleteSecondPassWithoutLock(w)
+}
+
+// reportWaiting tells the metrics of those that wait in a LocalQueue that is added: the
+// base waits for the first one that is taken from the heap.
+func (m *Manager) reportWaiting(q *LocalQueue) {
+	if features.Enabled(features.ACRequeueAfter) && features.Enabled(features.LocalQueueMetrics) {
+		m.reportLQPendingWorkloads(q)
+	}
 }
 
 // takeOut takes the workload out of wherever it is. It is not the one any more for

@@ -194,13 +194,16 @@ func TestAddOrUpdateOfAnOldCopy(t *testing.T) {
 		Condition(metav1.Condition{Type: kueue.WorkloadRequeued, Status: metav1.ConditionFalse, Reason: kueue.WorkloadEvictedByPodsReadyTimeout})
 	queued := base.Clone().Condition(metav1.Condition{Type: kueue.WorkloadRequeued, Status: metav1.ConditionTrue, Reason: kueue.WorkloadReactivated})
 	reserved := base.Clone().ReserveQuotaAt(utiltestingapi.MakeAdmission("cq").Obj(), now)
+	retried := waiting.Clone().AdmissionCheck(kueue.AdmissionCheckState{Name: "check", State: kueue.CheckStateRetry})
 	withDRA := queued.Clone().PodSets(*utiltestingapi.MakePodSet(kueue.DefaultPodSetName, 1).ResourceClaimTemplate("claim", "template").Obj())
 	cases := map[string]struct {
+		gateOff                      bool
 		stored, copied               *utiltestingapi.WorkloadWrapper
 		wantActive, wantInadmissible int
 		wantErr                      error
 	}{
 		"the copy of a backoff does not take it out of the heap":    {stored: queued, copied: waiting, wantActive: 1},
+		"nor does that of a retry, with the gate off":               {gateOff: true, stored: queued, copied: retried, wantActive: 1},
 		"the copy from before a wait does not put it into the heap": {stored: waiting, copied: queued, wantInadmissible: 1},
 		"the copy from before a reservation does not queue it":      {stored: reserved, copied: queued, wantErr: errWorkloadIsInadmissible},
 		"the copy of a deleted workload does not queue it":          {copied: queued},
@@ -211,7 +214,7 @@ func TestAddOrUpdateOfAnOldCopy(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, !tc.gateOff)
 			features.SetFeatureGateDuringTest(t, draGate, true)
 			ctx, _ := utiltesting.ContextWithLog(t)
 			cl := utiltesting.NewFakeClient(utiltesting.MakeNamespace(defaultNamespace))

@@ -75,9 +75,9 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 	log := ctrl.LoggerFrom(ctx).WithValues("action", plan.Action, "deadline", plan.Deadline)
 	if plan.Untidy {
 		log.V(3).Info("Delays and counts that mean nothing any more are removed")
-		pause, err := r.tidy(ctx, wl, plan)
-		if err != nil || pause > 0 || restarted { // restarted: what follows has another copy
-			return true, ctrl.Result{RequeueAfter: pause}, err
+		wrote, err := r.tidy(ctx, wl, plan)
+		if err != nil || wrote && restarted { // restarted: what follows has another copy
+			return true, ctrl.Result{}, err
 		}
 	}
 	delays, news := plan.NewDelays(wl), plan.IsNews(wl)
@@ -141,11 +141,14 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 // awaitBackoff queues a workload at the end of a backoff that no condition tells
 // of, where the gate off starts a timer.
 func (r *WorkloadReconciler) awaitBackoff(ctx context.Context, wl *kueue.Workload, now time.Time) (bool, ctrl.Result, error) {
-	until, found := workload.BackoffWithoutCondition(wl)
+	until, found := workload.BackoffWithoutCondition(r.asReconcileQueues(wl))
 	if !found {
 		return false, ctrl.Result{}, nil
 	}
 	if now.Before(until) {
+		if r.isQueuedByReconcile(wl) {
+			r.addAdjusted(ctx, wl)
+		}
 		return true, ctrl.Result{RequeueAfter: min(until.Sub(now), longestRequeueAfter)}, nil
 	}
 	if r.isQueuedByReconcile(wl) {

@@ -123,7 +123,7 @@ func (f *retryFixture) reconcileAt(after time.Duration, wantWrites int, wantRequ
 	f.clock.SetTime(f.start.Add(after))
 	f.writes = 0
 	before := f.workload()
-	result, err := f.reconciler.Reconcile(f.ctx, reconcile.Request{NamespacedName: f.key})
+	result, err := tidyingReconciler{f.reconciler}.Reconcile(f.ctx, reconcile.Request{NamespacedName: f.key})
 	if err != nil {
 		f.Fatalf("Reconciling at %s: %v", after, err)
 	}
@@ -330,6 +330,35 @@ func TestReconcileDelayedRetry(t *testing.T) {
 		})
 	}
 
+	t.Run("while the tidying pauses, a success is counted from, and a rejection acted on", func(t *testing.T) {
+		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+		other := kueue.AdmissionCheckState{Name: "b", State: kueue.CheckStatePending, RetryCount: ptr.To[int32](2), LastTransitionTime: metav1.NewTime(start)}
+		f := newRetryFixture(t, retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).AdmissionChecks(pending, other).Obj(), start)
+		say := func(state kueue.CheckState) {
+			f.change(func(wl *kueue.Workload) {
+				wl.Status.AdmissionChecks[0].RequeueAfterSeconds = ptr.To[int32](30)
+				wl.Status.AdmissionChecks[1].State = state
+			})
+		}
+		say(kueue.CheckStatePending)
+		f.reconcileAt(0, 1, 0)
+		say(kueue.CheckStatePending)
+		f.reconcileAt(100*time.Millisecond, 0, 900*time.Millisecond)
+		say(kueue.CheckStateReady)
+		wl := f.reconcileAt(200*time.Millisecond, 1, 0)
+		if got := wl.Status.AdmissionChecks[1].RetryCount; got != nil {
+			t.Errorf("Unexpected count after a success: %d", *got)
+		}
+		say(kueue.CheckStateRejected)
+		f.clock.SetTime(start.Add(300 * time.Millisecond))
+		if _, err := (tidyingReconciler{f.reconciler}).Reconcile(f.ctx, reconcile.Request{NamespacedName: f.key}); err != nil {
+			t.Fatalf("Reconciling: %v", err)
+		}
+		if wl := f.workload(); workload.IsActive(wl) && !apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget) {
+			t.Errorf("The rejection waits: %v", wl.Status)
+		}
+	})
+
 	t.Run("the slice that replaces another keeps its quota until the job is stopped", func(t *testing.T) {
 		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
 		f := newRetryFixture(t, retryWorkload(start).Annotation(workloadslicing.WorkloadSliceReplacementFor, "ns/old").
@@ -408,6 +437,27 @@ func TestReconcileDelayedRetry(t *testing.T) {
 		f.reconcileAt(time.Second, 0, 59*time.Second)
 		f.expectQueued(0, 1)
 		f.expectQueuedRequest("1")
+
+		queues := []*kueue.LocalQueue{
+			utiltestingapi.MakeLocalQueue("lq", "ns").ClusterQueue("cq").Obj(),
+			utiltestingapi.MakeLocalQueue("other", "ns").ClusterQueue("cq").Obj(),
+		}
+		if err := f.queues.AddLocalQueue(f.ctx, queues[1]); err != nil {
+			t.Fatalf("Adding the LocalQueue: %v", err)
+		}
+		before := f.workload()
+		moved := before.DeepCopy()
+		moved.Spec.QueueName = "other"
+		if err := f.client.Update(f.ctx, moved); err != nil {
+			t.Fatalf("Updating the workload: %v", err)
+		}
+		f.reconciler.Update(event.TypedUpdateEvent[*kueue.Workload]{ObjectOld: before, ObjectNew: moved})
+		f.reconcileAt(2*time.Second, 0, 58*time.Second)
+		for i, want := range []int32{0, 1} {
+			if got, err := f.queues.PendingWorkloads(queues[i]); err != nil || got != want {
+				t.Errorf("Unexpected number of workloads in %s: %d, want %d (%v)", queues[i].Name, got, want, err)
+			}
+		}
 	})
 
 	t.Run("a check that the queue does not ask for cannot evict", func(t *testing.T) {

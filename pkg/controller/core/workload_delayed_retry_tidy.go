@@ -22,9 +22,9 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
@@ -45,28 +45,45 @@ const (
 // more depends on it than one write after a restart. The zero value is ready for use.
 type tidiedWorkloads struct {
 	once  sync.Once
-	until *utilcache.LRUExpireCache
+	known *utilcache.LRUExpireCache
+}
+
+type tidiedWorkload struct {
+	until time.Time // the end of the pause
+	again bool      // there is something to remove then
 }
 
 func (t *tidiedWorkloads) cache(clk clock.PassiveClock) *utilcache.LRUExpireCache {
-	t.once.Do(func() { t.until = utilcache.NewLRUExpireCacheWithClock(mostTidied, clk) })
-	return t.until
+	t.once.Do(func() { t.known = utilcache.NewLRUExpireCacheWithClock(mostTidied, clk) })
+	return t.known
 }
 
-// tidy removes what means nothing any more, in a write of its own, or returns how long
-// that has to wait.
-func (r *WorkloadReconciler) tidy(ctx context.Context, wl *kueue.Workload, plan workload.RetryPlan) (time.Duration, error) {
-	type key struct {
-		types.NamespacedName
-		types.UID
-	}
-	tidied, id := r.tidied.cache(r.clock), key{client.ObjectKeyFromObject(wl), wl.UID}
-	if until, found := tidied.Get(id); found && r.clock.Now().Before(until.(time.Time)) {
-		return until.(time.Time).Sub(r.clock.Now()), nil
+// tidy removes what means nothing any more, in a write of its own, and returns whether
+// it did. A delay that came back waits for the end of the pause; nothing else does.
+func (r *WorkloadReconciler) tidy(ctx context.Context, wl *kueue.Workload, plan workload.RetryPlan) (bool, error) {
+	tidied, key, now := r.tidied.cache(r.clock), client.ObjectKeyFromObject(wl), r.clock.Now()
+	if last, found := tidied.Get(key); found && now.Before(last.(tidiedWorkload).until) && !plan.ResetsCounts {
+		until := last.(tidiedWorkload).until
+		tidied.Add(key, tidiedWorkload{until: until, again: true}, until.Sub(now))
+		return false, nil
 	}
 	if err := r.mergeStatus(ctx, wl, func() { plan.Tidy(wl) }); err != nil {
-		return 0, client.IgnoreNotFound(fmt.Errorf("delayed retry, tidying: %w", err))
+		return true, client.IgnoreNotFound(fmt.Errorf("delayed retry, tidying: %w", err))
 	}
-	tidied.Add(id, r.clock.Now().Add(tidyPause), tidyPause)
-	return 0, nil
+	tidied.Add(key, tidiedWorkload{until: now.Add(tidyPause)}, tidyPause)
+	return true, nil
+}
+
+// tidyingReconciler reconciles a workload again when its pause is over, whatever else
+// there was to do for it.
+type tidyingReconciler struct{ *WorkloadReconciler }
+
+func (r tidyingReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	result, err := r.WorkloadReconciler.Reconcile(ctx, req)
+	if last, found := r.tidied.cache(r.clock).Get(req.NamespacedName); err == nil && found && last.(tidiedWorkload).again {
+		if pause := last.(tidiedWorkload).until.Sub(r.clock.Now()); pause > 0 && (result.RequeueAfter == 0 || pause < result.RequeueAfter) {
+			result.RequeueAfter = pause
+		}
+	}
+	return result, err
 }

@@ -50,6 +50,14 @@ func (m *Manager) forgetSecondPass(w *kueue.Workload) {
 	m.DeleteSecondPassWithoutLock(workload.Key(w))
 }
 
+// reportWaiting tells the metrics of those that wait in a LocalQueue that is added: the
+// base waits for the first one that is taken from the heap.
+func (m *Manager) reportWaiting(q *LocalQueue) {
+	if features.Enabled(features.ACRequeueAfter) {
+		reportLQPendingWorkloads(m, q)
+	}
+}
+
 // takeOut takes the workload out of wherever it is, also of the hands of the scheduler.
 // It is not the one any more for which others were preempted.
 func (c *ClusterQueue) takeOut(wl *kueue.Workload) {
