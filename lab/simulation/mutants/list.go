@@ -262,8 +262,8 @@ var All = append([]Mutant{
 		// As fast as its controller sends it.
 		Name: "stray-delay-removed-without-a-pause", File: tidying,
 		Test: "pkg/controller/core TestReconcileDelayedRetry",
-		Old:  `if last, found := tidied.Get(key); found && now`,
-		New:  `if last, found := tidied.Get(key); found && !MUTANT && now`,
+		Old:  `if until, found := tidied.Get(key); found && now`,
+		New:  `if until, found := tidied.Get(key); found && !MUTANT && now`,
 	},
 	{
 		Name: "success-counted-from-after-a-pause", File: tidying,

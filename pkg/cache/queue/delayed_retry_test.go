@@ -37,6 +37,7 @@ import (
 	"sigs.k8s.io/kueue/pkg/metrics"
 	"sigs.k8s.io/kueue/pkg/util/queue"
 	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
+	utiltestingmetrics "sigs.k8s.io/kueue/pkg/util/testing/metrics"
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
 	"sigs.k8s.io/kueue/pkg/workload"
 )
@@ -394,6 +395,34 @@ func TestRetryWaits(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, cq.retryWaits()); diff != "" {
 		t.Errorf("Unexpected waits (-want,+got):\n%s", diff)
+	}
+}
+
+// A LocalQueue that is created again has its series, also if nothing in it can be tried.
+func TestAddLocalQueueReportsWhatWaits(t *testing.T) {
+	for _, gate := range []bool{false, true} {
+		t.Run(fmt.Sprintf("gate %t", gate), func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, gate)
+			features.SetFeatureGateDuringTest(t, features.LocalQueueMetrics, true)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			wl := waitingInfo("wl", 1, time.Now().Add(time.Minute)).Obj
+			name := fmt.Sprintf("again-%t", gate) // the metric is of the process
+			wl.Spec.QueueName = kueue.LocalQueueName(name)
+			manager := newManagerForTest(utiltesting.NewFakeClient(utiltesting.MakeNamespace(defaultNamespace), wl))
+			if err := manager.AddClusterQueue(ctx, utiltestingapi.MakeClusterQueue("cq").Obj()); err != nil {
+				t.Fatalf("Failed adding ClusterQueue: %v", err)
+			}
+			if err := manager.AddLocalQueue(ctx, utiltestingapi.MakeLocalQueue(name, defaultNamespace).ClusterQueue("cq").Obj()); err != nil {
+				t.Fatalf("Failed adding LocalQueue: %v", err)
+			}
+			var pending float64
+			for _, series := range utiltestingmetrics.CollectFilteredGaugeVec(metrics.LocalQueuePendingWorkloads, map[string]string{"name": name}) {
+				pending += series.Value
+			}
+			if want := map[bool]float64{true: 1}[gate]; pending != want {
+				t.Errorf("Unexpected number of pending workloads in the metric: %v, want %v", pending, want)
+			}
+		})
 	}
 }
 

@@ -330,6 +330,14 @@ func TestReconcileDelayedRetry(t *testing.T) {
 		})
 	}
 
+	t.Run("the pause of the tidying is over by the time that the rest is done", func(t *testing.T) {
+		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+		f := newRetryFixture(t, retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).AdmissionChecks(pending, ready).Obj(), start)
+		f.reconciler.tidied.postponed.Store(f.key, start)
+		f.reconcileAt(time.Second, 0, time.Millisecond)
+		f.reconcileAt(2*time.Second, 0, 0)
+	})
+
 	t.Run("while the tidying pauses, a success is counted from, and a rejection acted on", func(t *testing.T) {
 		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
 		other := kueue.AdmissionCheckState{Name: "b", State: kueue.CheckStatePending, RetryCount: ptr.To[int32](2), LastTransitionTime: metav1.NewTime(start)}

@@ -45,32 +45,28 @@ const (
 // more depends on it than one write after a restart. The zero value is ready for use.
 type tidiedWorkloads struct {
 	once  sync.Once
-	known *utilcache.LRUExpireCache
-}
-
-type tidiedWorkload struct {
-	until time.Time // the end of the pause
-	again bool      // there is something to remove then
+	until *utilcache.LRUExpireCache
+	// postponed has the end of the pause of what is being reconciled, if it is untidy.
+	postponed sync.Map
 }
 
 func (t *tidiedWorkloads) cache(clk clock.PassiveClock) *utilcache.LRUExpireCache {
-	t.once.Do(func() { t.known = utilcache.NewLRUExpireCacheWithClock(mostTidied, clk) })
-	return t.known
+	t.once.Do(func() { t.until = utilcache.NewLRUExpireCacheWithClock(mostTidied, clk) })
+	return t.until
 }
 
 // tidy removes what means nothing any more, in a write of its own, and returns whether
 // it did. A delay that came back waits for the end of the pause; nothing else does.
 func (r *WorkloadReconciler) tidy(ctx context.Context, wl *kueue.Workload, plan workload.RetryPlan) (bool, error) {
 	tidied, key, now := r.tidied.cache(r.clock), client.ObjectKeyFromObject(wl), r.clock.Now()
-	if last, found := tidied.Get(key); found && now.Before(last.(tidiedWorkload).until) && !plan.ResetsCounts {
-		until := last.(tidiedWorkload).until
-		tidied.Add(key, tidiedWorkload{until: until, again: true}, until.Sub(now))
+	if until, found := tidied.Get(key); found && now.Before(until.(time.Time)) && !plan.ResetsCounts {
+		r.tidied.postponed.Store(key, until)
 		return false, nil
 	}
 	if err := r.mergeStatus(ctx, wl, func() { plan.Tidy(wl) }); err != nil {
 		return true, client.IgnoreNotFound(fmt.Errorf("delayed retry, tidying: %w", err))
 	}
-	tidied.Add(key, tidiedWorkload{until: now.Add(tidyPause)}, tidyPause)
+	tidied.Add(key, now.Add(tidyPause), tidyPause)
 	return true, nil
 }
 
@@ -80,8 +76,10 @@ type tidyingReconciler struct{ *WorkloadReconciler }
 
 func (r tidyingReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	result, err := r.WorkloadReconciler.Reconcile(ctx, req)
-	if last, found := r.tidied.cache(r.clock).Get(req.NamespacedName); err == nil && found && last.(tidiedWorkload).again {
-		if pause := last.(tidiedWorkload).until.Sub(r.clock.Now()); pause > 0 && (result.RequeueAfter == 0 || pause < result.RequeueAfter) {
+	if until, found := r.tidied.postponed.LoadAndDelete(req.NamespacedName); found && err == nil {
+		// It may be over by now.
+		pause := max(until.(time.Time).Sub(r.clock.Now()), time.Millisecond)
+		if result.RequeueAfter == 0 || pause < result.RequeueAfter {
 			result.RequeueAfter = pause
 		}
 	}
