@@ -24,7 +24,6 @@ import (
 	"strings"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -34,7 +33,6 @@ import (
 	autoscaling "k8s.io/autoscaler/cluster-autoscaler/apis/provisioningrequest/autoscaling.x-k8s.io/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/controller/constants"
@@ -323,14 +321,6 @@ func (w *World) moveJob(wl *kueue.Workload) {
 		w.note("job %s is moved to the queue %s", owner.Name, queue)
 		w.relabel(owner.Name, func(labels map[string]string) { labels[constants.QueueLabel] = queue })
 	}
-}
-
-// relabel changes the labels of a job, of whatever kind.
-func (w *World) relabel(name string, change func(map[string]string)) {
-	key := client.ObjectKey{Namespace: namespace, Name: name}
-	patchSpec(w, &batchv1.Job{}, key, func(job *batchv1.Job) { change(job.Labels) })
-	patchSpec(w, &corev1.Pod{}, key, func(pod *corev1.Pod) { change(pod.Labels) })
-	patchSpec(w, &jobsetapi.JobSet{}, key, func(set *jobsetapi.JobSet) { change(set.Labels) })
 }
 
 // changePriority gives the job of a workload another priority class, if it has one.

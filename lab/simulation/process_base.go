@@ -25,7 +25,6 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/component-base/featuregate"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configapi "sigs.k8s.io/kueue/apis/config/v1beta1"
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
@@ -36,9 +35,6 @@ import (
 	"sigs.k8s.io/kueue/pkg/controller/core"
 	"sigs.k8s.io/kueue/pkg/controller/core/indexer"
 	"sigs.k8s.io/kueue/pkg/controller/jobframework"
-	"sigs.k8s.io/kueue/pkg/controller/jobs/job"
-	"sigs.k8s.io/kueue/pkg/controller/jobs/jobset"
-	"sigs.k8s.io/kueue/pkg/controller/jobs/pod"
 	"sigs.k8s.io/kueue/pkg/controller/tas"
 	tasindexer "sigs.k8s.io/kueue/pkg/controller/tas/indexer"
 	"sigs.k8s.io/kueue/pkg/scheduler"
@@ -60,6 +56,8 @@ const requestsGate featuregate.Feature = ""
 // v0.14.8 does not have it.
 const podsGate featuregate.Feature = ""
 
+type eventRecorder = record.EventRecorder
+
 // setUp does what cmd/kueue does.
 func (w *World) setUp(ctx context.Context, p *process) error {
 	mgr, cfg := p.mgr, w.configuration()
@@ -69,9 +67,6 @@ func (w *World) setUp(ctx context.Context, p *process) error {
 		return err
 	}
 	if err := provisioning.SetupIndexer(ctx, mgr.GetFieldIndexer()); err != nil {
-		return err
-	}
-	if err := job.SetupIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	if name, err := core.SetupControllers(mgr, p.queues, p.cache, cfg); err != nil {
@@ -101,31 +96,8 @@ func (w *World) setUp(ctx context.Context, p *process) error {
 		jobframework.WithCache(p.cache),
 		jobframework.WithQueues(p.queues),
 	}
-	for _, kind := range []struct {
-		name          string
-		used          bool
-		setUpIndexes  func(context.Context, client.FieldIndexer) error
-		newReconciler jobframework.ReconcilerFactory
-	}{
-		{"batch-job", true, nil, job.NewReconciler},
-		{"v1-pod", w.config.Pods, pod.SetupIndexes, pod.NewReconciler},
-		{"jobset", w.config.JobSets, jobset.SetupIndexes, jobset.NewReconciler},
-	} {
-		if !kind.used {
-			continue
-		}
-		if kind.setUpIndexes != nil {
-			if err := kind.setUpIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
-				return err
-			}
-		}
-		jobs, err := kind.newReconciler(ctx, mgr.GetClient(), mgr.GetFieldIndexer(), mgr.GetEventRecorderFor(kind.name+"-kueue-controller"), options...)
-		if err != nil {
-			return err
-		}
-		if err := jobs.SetupWithManager(mgr); err != nil {
-			return err
-		}
+	if err := w.setUpJobs(ctx, mgr, mgr.GetEventRecorderFor("job-kueue-controllers"), options); err != nil {
+		return err
 	}
 	return mgr.Add(scheduler.New(p.queues, p.cache, mgr.GetClient(), mgr.GetEventRecorderFor(constants.AdmissionName), scheduler.WithFairSharing(cfg.FairSharing)))
 }

@@ -24,7 +24,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	configapi "sigs.k8s.io/kueue/apis/config/v1beta2"
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
@@ -35,9 +34,6 @@ import (
 	"sigs.k8s.io/kueue/pkg/controller/core"
 	"sigs.k8s.io/kueue/pkg/controller/core/indexer"
 	"sigs.k8s.io/kueue/pkg/controller/jobframework"
-	"sigs.k8s.io/kueue/pkg/controller/jobs/job"
-	"sigs.k8s.io/kueue/pkg/controller/jobs/jobset"
-	"sigs.k8s.io/kueue/pkg/controller/jobs/pod"
 	"sigs.k8s.io/kueue/pkg/controller/tas"
 	tasindexer "sigs.k8s.io/kueue/pkg/controller/tas/indexer"
 	"sigs.k8s.io/kueue/pkg/dra"
@@ -63,6 +59,8 @@ const requestsGate = features.CleanupProvisioningRequestsOnEviction
 // since Kueue deletes that pod. It does not delete one that was not started, which never
 // runs then.
 const podsGate = features.SkipReassignmentForPodOwnedWorkloads
+
+type eventRecorder = events.EventRecorder
 
 // setUp does what cmd/kueue does.
 func (w *World) setUp(ctx context.Context, p *process) error {
@@ -101,9 +99,6 @@ func (w *World) setUp(ctx context.Context, p *process) error {
 	if err := provisioning.SetupIndexer(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	if err := job.SetupIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
-		return err
-	}
 	if name, err := core.SetupControllers(mgr, p.queues, p.cache, cfg, core.SetupControllersOpts{
 		RoleTracker:            roles,
 		PreemptionExpectations: expectations,
@@ -138,31 +133,8 @@ func (w *World) setUp(ctx context.Context, p *process) error {
 		jobframework.WithQueues(p.queues),
 		jobframework.WithRoleTracker(roles),
 	}
-	for _, kind := range []struct {
-		name          string
-		used          bool
-		setUpIndexes  func(context.Context, client.FieldIndexer) error
-		newReconciler jobframework.ReconcilerFactory
-	}{
-		{"batch-job", true, nil, job.NewReconciler},
-		{"v1-pod", w.config.Pods, pod.SetupIndexes, pod.NewReconciler},
-		{"jobset", w.config.JobSets, jobset.SetupIndexes, jobset.NewReconciler},
-	} {
-		if !kind.used {
-			continue
-		}
-		if kind.setUpIndexes != nil {
-			if err := kind.setUpIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
-				return err
-			}
-		}
-		jobs, err := kind.newReconciler(ctx, mgr.GetClient(), mgr.GetFieldIndexer(), mgr.GetEventRecorder(kind.name+"-kueue-controller"), options...)
-		if err != nil {
-			return err
-		}
-		if err := jobs.SetupWithManager(mgr); err != nil {
-			return err
-		}
+	if err := w.setUpJobs(ctx, mgr, mgr.GetEventRecorder("job-kueue-controllers"), options); err != nil {
+		return err
 	}
 	return mgr.Add(scheduler.New(p.queues, p.cache, mgr.GetClient(), mgr.GetEventRecorder(constants.AdmissionName),
 		scheduler.WithFairSharing(cfg.FairSharing),
