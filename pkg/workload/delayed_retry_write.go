@@ -114,6 +114,13 @@ func (p RetryPlan) Requeue(wl *kueue.Workload, now time.Time) {
 	}
 }
 
+// EndBackoff requeues a workload at the end of a backoff of another's, as Kueue does
+// without the gate.
+func EndBackoff(wl *kueue.Workload) {
+	wl.Status.RequeueState.RequeueAt = nil
+	SetRequeuedCondition(wl, kueue.WorkloadBackoffFinished, backoffFinishedMessage, true)
+}
+
 // pendingAgain returns the check, set back to Pending at now, without all that its
 // controller has set.
 func pendingAgain(check kueue.AdmissionCheckState, now time.Time, occasion string) kueue.AdmissionCheckState {

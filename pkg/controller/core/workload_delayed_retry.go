@@ -22,6 +22,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
@@ -150,6 +151,13 @@ func (r *WorkloadReconciler) awaitBackoff(ctx context.Context, wl *kueue.Workloa
 			r.addAdjusted(ctx, wl)
 		}
 		return true, ctrl.Result{RequeueAfter: min(until.Sub(now), longestRequeueAfter)}, nil
+	}
+	if apimeta.IsStatusConditionFalse(wl.Status.Conditions, kueue.WorkloadRequeued) {
+		// What Reconcile queues without the condition would have it again once it is tried.
+		if err := r.applyStatus(ctx, wl, workload.EndBackoff); err != nil {
+			return true, ctrl.Result{}, client.IgnoreNotFound(fmt.Errorf("ending the backoff: %w", err))
+		}
+		return true, ctrl.Result{}, nil
 	}
 	if r.isQueuedByReconcile(wl) {
 		return false, ctrl.Result{}, nil // with its resources
