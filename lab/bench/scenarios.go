@@ -444,7 +444,10 @@ func (s *series) bareRetries(ctx context.Context, scenario string) error {
 	if _, err := s.manager.restart(ctx); err != nil {
 		return err
 	}
-	err := s.measure(ctx, scenario, func(*result.Result) error {
+	var measured result.Result
+	keep := *s
+	keep.done = func(r result.Result) error { measured = r; return nil }
+	err := keep.measure(ctx, scenario, func(*result.Result) error {
 		end := time.Now().Add(busyFor)
 		s.play(s.namespace, func(_ *workload, _ string, now time.Time) *answer {
 			if now.After(end) {
@@ -458,10 +461,20 @@ func (s *series) bareRetries(ctx context.Context, scenario string) error {
 	if err == nil {
 		err = s.expect(ctx, "reserved again", s.limit()+policyDelay, reserved)
 	}
+	if err == nil {
+		err = s.quiet(ctx)
+	}
+	if err == nil {
+		measured.HeapAtRest, err = s.heap(ctx)
+	}
 	if err == nil && scenario == result.Policy {
 		err = s.setPolicy(ctx, "null")
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	s.say("%s, %s, %d workloads: heap %.1f MiB at the end, %.1f at rest", s.build, scenario, s.n, float64(measured.Heap)/(1<<20), float64(measured.HeapAtRest)/(1<<20))
+	return s.done(measured)
 }
 
 // jitter has all workloads wait for a policy's delay and its jitter.

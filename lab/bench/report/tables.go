@@ -68,6 +68,7 @@ func rows(calls []row) []row {
 			{"CPU of the API server and etcd, s", func(r result.Result) float64 { return r.ServerCPUSeconds }, true},
 			{"peak memory of the manager, MiB", peakMemory, true},
 			{"live heap of the manager at the end, MiB", heap, true},
+			{"… when all hold quota again, MiB", heapAtRest, true},
 			{"… with the same workloads pending, MiB", func(r result.Result) float64 { return positive(float64(r.HeapPending) / (1 << 20)) }, true},
 			{"new manager until all are known to wait, s", func(r result.Result) float64 { return positive(r.Known) }, true},
 			{"… until the same ones are known to be pending, s", func(r result.Result) float64 { return positive(r.KnownPending) }, true},

@@ -131,6 +131,9 @@ type Result struct {
 	// HeapPending is that of the same workloads when they are pending without a
 	// delay, in "restart".
 	HeapPending int64 `json:"heapPending,omitempty"`
+	// HeapAtRest is that when the check of "bare" or "policy" has fallen silent, and
+	// all workloads hold quota again.
+	HeapAtRest int64 `json:"heapAtRest,omitempty"`
 
 	// Answers of the checks' controllers: how often the checks had to work.
 	Answers int `json:"answers"`
