@@ -341,7 +341,7 @@ func (s *series) waiting(ctx context.Context) error {
 // restart has new managers meet workloads that wait; and then, to compare, the same
 // ones when they are requeued and pending, in a queue that is held.
 func (s *series) restart(ctx context.Context) error {
-	from, delay := s.common(), (restarts*20*time.Second + time.Duration(s.n)*25*time.Millisecond).Truncate(time.Second)
+	from, delay := s.common(), (restarts*20*time.Second + time.Duration(s.n)*40*time.Millisecond).Truncate(time.Second)
 	s.retryOnce(result.Restart, func() answer { return answer{state: "Retry", from: from, delay: delay} })
 	if err := s.expect(ctx, "waiting", s.limit(), waits); err != nil {
 		return err
@@ -351,6 +351,9 @@ func (s *series) restart(ctx context.Context) error {
 	keep.done = func(r result.Result) error { measured = append(measured, r); return nil }
 	for keep.round = 1; keep.round <= restarts; keep.round++ {
 		err := keep.measure(ctx, result.Restart, func(r *result.Result) (err error) {
+			if time.Now().After(from.Add(delay)) {
+				return fmt.Errorf("what comes before took so long that the delay of %s is over", delay)
+			}
 			if r.Known, err = s.renew(ctx, func(c counted) bool { return c.waiting == s.n }); err != nil {
 				return err
 			}

@@ -37,12 +37,14 @@ func (m *Manager) leaveQueueOf(older, latest *kueue.Workload) {
 	}
 }
 
-// LeaveOldQueue has a workload that was moved leave its old queue, if only Reconcile
-// puts it into the new one.
+// LeaveOldQueue has a workload that was moved leave its old queue, if nobody but
+// Reconcile puts it into the new one. What waits is taken out by no cycle.
 func (m *Manager) LeaveOldQueue(oldWl, newWl *kueue.Workload) {
 	m.Lock()
 	defer m.Unlock()
-	m.leaveOldQueue(oldWl, newWl)
+	if features.Enabled(features.ACRequeueAfter) || workload.MustWait(oldWl) {
+		m.leaveQueueOf(oldWl, newWl)
+	}
 }
 
 // leaveOldQueue has a workload that the scheduler puts back leave the queue out of

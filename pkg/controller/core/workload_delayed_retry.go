@@ -166,6 +166,17 @@ func (r *WorkloadReconciler) awaitBackoff(ctx context.Context, wl *kueue.Workloa
 	return false, ctrl.Result{}, nil
 }
 
+// asReconcileQueues returns the workload as Reconcile queues it, if it is for it to do:
+// without the condition that keeps it out of the queue.
+func (r *WorkloadReconciler) asReconcileQueues(wl *kueue.Workload) *kueue.Workload {
+	if !r.isQueuedByReconcile(wl) || !apimeta.IsStatusConditionFalse(wl.Status.Conditions, kueue.WorkloadRequeued) {
+		return wl
+	}
+	wl = wl.DeepCopy()
+	apimeta.RemoveStatusCondition(&wl.Status.Conditions, kueue.WorkloadRequeued)
+	return wl
+}
+
 // addAdjusted puts the workload into the queues, with its resources adjusted, as the
 // event handlers do.
 func (r *WorkloadReconciler) addAdjusted(ctx context.Context, wl *kueue.Workload) {

@@ -19,7 +19,6 @@ package core
 import (
 	"context"
 
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/sets"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -69,17 +68,6 @@ func (r *WorkloadReconciler) reportEvent(wl *kueue.Workload, eventType, reason, 
 // queue the workload: what it requests has to be looked up first.
 func (r *WorkloadReconciler) isQueuedByReconcile(wl *kueue.Workload) bool {
 	return features.Enabled(features.DynamicResourceAllocation) && workload.HasDRA(wl)
-}
-
-// asReconcileQueues returns the workload as Reconcile queues it, if it is for it to do:
-// without the condition that keeps it out of the queue.
-func (r *WorkloadReconciler) asReconcileQueues(wl *kueue.Workload) *kueue.Workload {
-	if !r.isQueuedByReconcile(wl) || !apimeta.IsStatusConditionFalse(wl.Status.Conditions, kueue.WorkloadRequeued) {
-		return wl
-	}
-	wl = wl.DeepCopy()
-	apimeta.RemoveStatusCondition(&wl.Status.Conditions, kueue.WorkloadRequeued)
-	return wl
 }
 
 // addToQueues puts the workload into the queues. Without its queue it is queued

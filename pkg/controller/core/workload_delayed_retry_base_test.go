@@ -18,20 +18,15 @@ package core
 
 import (
 	"context"
-	"testing"
 	"time"
 
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
 	schdcache "sigs.k8s.io/kueue/pkg/cache/scheduler"
 	"sigs.k8s.io/kueue/pkg/features"
-	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
 	"sigs.k8s.io/kueue/pkg/workload"
 )
 
@@ -65,27 +60,4 @@ func (f *retryFixture) expectRetryWithGateOff() {
 // is ignored.
 func (f *retryFixture) endOfLeftWait(recorded, _ time.Duration) time.Duration {
 	return recorded
-}
-
-// A workload with DRA is queued by Reconcile, without the condition that keeps it out of
-// the queue: who waits for the clock alone has to be looked at when it is time, and the
-// condition has to end, or it keeps the workload out when it was tried in vain.
-func TestBackoffOfWorkloadWithDRA(t *testing.T) {
-	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
-	features.SetFeatureGateDuringTest(t, draGate, true)
-	// The apply of the fake client removes nothing.
-	features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, true)
-	start := time.Now().Truncate(time.Second)
-	podSet := utiltestingapi.MakePodSet(kueue.DefaultPodSetName, 1).ResourceClaimTemplate("claim", "template").Obj()
-	f := newRetryFixture(t, retryWorkload(start).PodSets(*podSet).SimpleReserveQuota("cq", "flavor", start).
-		RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(start.Add(time.Minute)))).
-		Condition(metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByPodsReadyTimeout, LastTransitionTime: metav1.NewTime(start)}).
-		Obj(), start)
-	f.release()
-	f.reconcileAt(0, 0, time.Minute)
-	f.expectQueued(0, 1)
-	wl := f.reconcileAt(time.Minute, 1, 0)
-	if !apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadRequeued) || wl.Status.RequeueState.RequeueAt != nil || *wl.Status.RequeueState.Count != 1 {
-		t.Errorf("Unexpected status after the backoff: %v", wl.Status)
-	}
 }

@@ -468,6 +468,30 @@ func TestReconcileDelayedRetry(t *testing.T) {
 		}
 	})
 
+	t.Run("a workload that is moved and deactivated in one event leaves its old queue", func(t *testing.T) {
+		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+		f := newRetryFixture(t, retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).AdmissionChecks(pending, ready).Obj(), start)
+		f.retry("a", 60)
+		f.reconcileAt(0, 1, 0)
+		f.reconcileAt(time.Second, 0, 59*time.Second)
+		f.expectQueued(0, 1)
+
+		if err := f.queues.AddClusterQueue(f.ctx, utiltestingapi.MakeClusterQueue("other-cq").Obj()); err != nil {
+			t.Fatalf("Adding the ClusterQueue: %v", err)
+		}
+		if err := f.queues.AddLocalQueue(f.ctx, utiltestingapi.MakeLocalQueue("other", "ns").ClusterQueue("other-cq").Obj()); err != nil {
+			t.Fatalf("Adding the LocalQueue: %v", err)
+		}
+		before := f.workload()
+		moved := before.DeepCopy()
+		moved.Spec.QueueName, moved.Spec.Active = "other", ptr.To(false)
+		if err := f.client.Update(f.ctx, moved); err != nil {
+			t.Fatalf("Updating the workload: %v", err)
+		}
+		f.reconciler.Update(event.TypedUpdateEvent[*kueue.Workload]{ObjectOld: before, ObjectNew: moved})
+		f.expectQueued(0, 0)
+	})
+
 	t.Run("a check that the queue does not ask for cannot evict", func(t *testing.T) {
 		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
 		f := newRetryFixture(t, retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).AdmissionChecks(pending, ready).Obj(), start)
@@ -707,5 +731,28 @@ func TestWithReleasedChecks(t *testing.T) {
 				t.Errorf("Unexpected checks (-want,+got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A workload with DRA is queued by Reconcile, without the condition that keeps it out of
+// the queue: who waits for the clock alone has to be looked at when it is time, and the
+// condition has to end, or it keeps the workload out when it was tried in vain.
+func TestBackoffOfWorkloadWithDRA(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	features.SetFeatureGateDuringTest(t, draGate, true)
+	// The apply of the fake client removes nothing.
+	features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, true)
+	start := time.Now().Truncate(time.Second)
+	podSet := utiltestingapi.MakePodSet(kueue.DefaultPodSetName, 1).ResourceClaimTemplate("claim", "template").Obj()
+	f := newRetryFixture(t, retryWorkload(start).PodSets(*podSet).SimpleReserveQuota("cq", "flavor", start).
+		RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(start.Add(time.Minute)))).
+		Condition(metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByPodsReadyTimeout, LastTransitionTime: metav1.NewTime(start)}).
+		Obj(), start)
+	f.release()
+	f.reconcileAt(0, 0, time.Minute)
+	f.expectQueued(0, 1)
+	wl := f.reconcileAt(time.Minute, 1, 0)
+	if !apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadRequeued) || wl.Status.RequeueState.RequeueAt != nil || *wl.Status.RequeueState.Count != 1 {
+		t.Errorf("Unexpected status after the backoff: %v", wl.Status)
 	}
 }

@@ -76,12 +76,6 @@ func isQueuedByEvent() bool {
 	return features.Enabled(features.ACRequeueAfter)
 }
 
-// asReconcileQueues returns the workload as Reconcile queues it: here with the condition
-// that keeps it out of the queue, and the base itself looks at it when that is over.
-func (r *WorkloadReconciler) asReconcileQueues(wl *kueue.Workload) *kueue.Workload {
-	return wl
-}
-
 // addToQueues puts the workload into the queues. Without its queue it is queued
 // with that.
 func (r *WorkloadReconciler) addToQueues(ctx context.Context, wl *kueue.Workload) {
