@@ -139,20 +139,29 @@ func (s *series) run(ctx context.Context, o options, first, last bool) error {
 
 // measure runs do between begin and end, and hands the result on.
 func (s *series) measure(ctx context.Context, scenario string, do func(r *result.Result) error) error {
+	r, err := s.measured(ctx, scenario, do)
+	if err != nil {
+		return err
+	}
+	return s.done(r)
+}
+
+// measured runs do between begin and end, and returns the result.
+func (s *series) measured(ctx context.Context, scenario string, do func(r *result.Result) error) (result.Result, error) {
 	r := result.Result{Date: time.Now().UTC().Truncate(time.Second), Build: s.build, Scenario: scenario, Workloads: s.n, Round: max(s.round, 1)}
 	if err := s.quiet(ctx); err != nil {
-		return err
+		return r, err
 	}
 	before := s.sum()
 	s.say("%s, %s, %d workloads: begins", s.build, scenario, s.n)
 	if err := s.begin(ctx); err != nil {
-		return err
+		return r, err
 	}
 	if err := do(&r); err != nil {
-		return err
+		return r, err
 	}
 	if err := s.end(ctx, &r); err != nil {
-		return err
+		return r, err
 	}
 	after := s.sum()
 	r.Reservations, r.Evictions = after.reservations-before.reservations, after.evictions-before.evictions
@@ -169,7 +178,7 @@ func (s *series) measure(ctx context.Context, scenario string, do func(r *result
 		line += fmt.Sprintf(", stuck %d", *r.Stuck)
 	}
 	s.say("%s, early %d", line, r.Early)
-	return s.done(r)
+	return r, nil
 }
 
 // sum adds up what was counted of the workloads of the series.
@@ -347,13 +356,12 @@ func (s *series) restart(ctx context.Context) error {
 		return err
 	}
 	var measured []result.Result
-	keep := *s
-	keep.done = func(r result.Result) error { measured = append(measured, r); return nil }
-	for keep.round = 1; keep.round <= restarts; keep.round++ {
-		err := keep.measure(ctx, result.Restart, func(r *result.Result) (err error) {
-			if time.Now().After(from.Add(delay)) {
-				return fmt.Errorf("what comes before took so long that the delay of %s is over", delay)
-			}
+	round := *s
+	for round.round = 1; round.round <= restarts; round.round++ {
+		if time.Now().After(from.Add(delay)) {
+			return fmt.Errorf("before restart %d the delay of %s was over", round.round, delay)
+		}
+		r, err := round.measured(ctx, result.Restart, func(r *result.Result) (err error) {
 			if r.Known, err = s.renew(ctx, func(c counted) bool { return c.waiting == s.n }); err != nil {
 				return err
 			}
@@ -362,6 +370,7 @@ func (s *series) restart(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		measured = append(measured, r)
 	}
 	if time.Now().After(from.Add(delay)) {
 		return fmt.Errorf("%d restarts took longer than the delay of %s", restarts, delay)
@@ -447,10 +456,7 @@ func (s *series) bareRetries(ctx context.Context, scenario string) error {
 	if _, err := s.manager.restart(ctx); err != nil {
 		return err
 	}
-	var measured result.Result
-	keep := *s
-	keep.done = func(r result.Result) error { measured = r; return nil }
-	err := keep.measure(ctx, scenario, func(*result.Result) error {
+	measured, err := s.measured(ctx, scenario, func(*result.Result) error {
 		end := time.Now().Add(busyFor)
 		s.play(s.namespace, func(_ *workload, _ string, now time.Time) *answer {
 			if now.After(end) {
@@ -461,20 +467,22 @@ func (s *series) bareRetries(ctx context.Context, scenario string) error {
 		s.record(ctx, scenario)()
 		return sleepUntil(ctx, end)
 	})
-	if err == nil {
-		err = s.expect(ctx, "reserved again", s.limit()+policyDelay, reserved)
-	}
-	if err == nil {
-		err = s.quiet(ctx)
-	}
-	if err == nil {
-		measured.HeapAtRest, err = s.heap(ctx)
-	}
-	if err == nil && scenario == result.Policy {
-		err = s.setPolicy(ctx, "null")
-	}
 	if err != nil {
 		return err
+	}
+	if err := s.expect(ctx, "reserved again", s.limit()+policyDelay, reserved); err != nil {
+		return err
+	}
+	if err := s.quiet(ctx); err != nil {
+		return err
+	}
+	if measured.HeapAtRest, err = s.heap(ctx); err != nil {
+		return err
+	}
+	if scenario == result.Policy {
+		if err := s.setPolicy(ctx, "null"); err != nil {
+			return err
+		}
 	}
 	s.say("%s, %s, %d workloads: heap %.1f MiB at the end, %.1f at rest", s.build, scenario, s.n, float64(measured.Heap)/(1<<20), float64(measured.HeapAtRest)/(1<<20))
 	return s.done(measured)
@@ -499,11 +507,8 @@ func (s *series) busy(ctx context.Context) error {
 	if _, err := s.manager.restart(ctx); err != nil {
 		return err
 	}
-	var measured result.Result
-	keep := *s
-	keep.done = func(r result.Result) error { measured = r; return nil }
 	before := s.sum().early
-	err := keep.measure(ctx, result.Busy, func(*result.Result) error {
+	measured, err := s.measured(ctx, result.Busy, func(*result.Result) error {
 		end := time.Now().Add(busyFor)
 		s.play(s.namespace, func(_ *workload, _ string, now time.Time) *answer {
 			if now.After(end) {

@@ -38,20 +38,19 @@ func (m *Manager) leaveQueueOf(older, latest *kueue.Workload) {
 }
 
 // LeaveOldQueue has a workload that was moved leave its old queue, if nobody but
-// Reconcile puts it into the new one. What waits is taken out by no cycle.
+// Reconcile puts it into the new one.
 func (m *Manager) LeaveOldQueue(oldWl, newWl *kueue.Workload) {
 	m.Lock()
 	defer m.Unlock()
-	if features.Enabled(features.ACRequeueAfter) || workload.MustWait(oldWl) {
-		m.leaveQueueOf(oldWl, newWl)
-	}
+	m.leaveOldQueue(oldWl, newWl)
 }
 
-// leaveOldQueue has a workload that the scheduler puts back leave the queue out of
-// which it was moved meanwhile: by the event of that, it is in the new one already.
-func (m *Manager) leaveOldQueue(judged, now *kueue.Workload) {
-	if features.Enabled(features.ACRequeueAfter) {
-		m.leaveQueueOf(judged, now)
+// leaveOldQueue has a workload leave the queue out of which it was moved: the event of
+// that may have put it into the new one while the scheduler held it, and what waits is
+// taken out by no cycle.
+func (m *Manager) leaveOldQueue(older, latest *kueue.Workload) {
+	if features.Enabled(features.ACRequeueAfter) || workload.MustWait(older) {
+		m.leaveQueueOf(older, latest)
 	}
 }
 

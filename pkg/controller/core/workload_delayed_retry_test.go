@@ -434,39 +434,42 @@ func TestReconcileDelayedRetry(t *testing.T) {
 		})
 	}
 
-	t.Run("a workload with DRA waits with its resources adjusted", func(t *testing.T) {
-		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
-		features.SetFeatureGateDuringTest(t, draGate, true)
-		podSet := utiltestingapi.MakePodSet(kueue.DefaultPodSetName, 1).Request(corev1.ResourceMemory, "1Gi").Limit(corev1.ResourceCPU, "1").
-			ResourceClaimTemplate("claim", "template").Obj()
-		f := newRetryFixture(t, retryWorkload(start).PodSets(*podSet).SimpleReserveQuota("cq", "flavor", start).AdmissionChecks(pending, ready).Obj(), start)
-		f.retry("a", 60)
-		f.reconcileAt(0, 1, 0)
-		f.reconcileAt(time.Second, 0, 59*time.Second)
-		f.expectQueued(0, 1)
-		f.expectQueuedRequest("1")
+	for _, enabled := range []bool{true, false} {
+		t.Run(fmt.Sprintf("a workload with DRA waits with its resources adjusted, and is moved, gate %v", enabled), func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+			features.SetFeatureGateDuringTest(t, draGate, true)
+			podSet := utiltestingapi.MakePodSet(kueue.DefaultPodSetName, 1).Request(corev1.ResourceMemory, "1Gi").Limit(corev1.ResourceCPU, "1").
+				ResourceClaimTemplate("claim", "template").Obj()
+			f := newRetryFixture(t, retryWorkload(start).PodSets(*podSet).SimpleReserveQuota("cq", "flavor", start).AdmissionChecks(pending, ready).Obj(), start)
+			f.retry("a", 60)
+			f.reconcileAt(0, 1, 0)
+			f.reconcileAt(time.Second, 0, 59*time.Second)
+			f.expectQueued(0, 1)
+			f.expectQueuedRequest("1")
 
-		queues := []*kueue.LocalQueue{
-			utiltestingapi.MakeLocalQueue("lq", "ns").ClusterQueue("cq").Obj(),
-			utiltestingapi.MakeLocalQueue("other", "ns").ClusterQueue("cq").Obj(),
-		}
-		if err := f.queues.AddLocalQueue(f.ctx, queues[1]); err != nil {
-			t.Fatalf("Adding the LocalQueue: %v", err)
-		}
-		before := f.workload()
-		moved := before.DeepCopy()
-		moved.Spec.QueueName = "other"
-		if err := f.client.Update(f.ctx, moved); err != nil {
-			t.Fatalf("Updating the workload: %v", err)
-		}
-		f.reconciler.Update(event.TypedUpdateEvent[*kueue.Workload]{ObjectOld: before, ObjectNew: moved})
-		f.reconcileAt(2*time.Second, 0, 58*time.Second)
-		for i, want := range []int32{0, 1} {
-			if got, err := f.queues.PendingWorkloads(queues[i]); err != nil || got != want {
-				t.Errorf("Unexpected number of workloads in %s: %d, want %d (%v)", queues[i].Name, got, want, err)
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, enabled)
+			queues := []*kueue.LocalQueue{
+				utiltestingapi.MakeLocalQueue("lq", "ns").ClusterQueue("cq").Obj(),
+				utiltestingapi.MakeLocalQueue("other", "ns").ClusterQueue("cq").Obj(),
 			}
-		}
-	})
+			if err := f.queues.AddLocalQueue(f.ctx, queues[1]); err != nil {
+				t.Fatalf("Adding the LocalQueue: %v", err)
+			}
+			before := f.workload()
+			moved := before.DeepCopy()
+			moved.Spec.QueueName = "other"
+			if err := f.client.Update(f.ctx, moved); err != nil {
+				t.Fatalf("Updating the workload: %v", err)
+			}
+			f.reconciler.Update(event.TypedUpdateEvent[*kueue.Workload]{ObjectOld: before, ObjectNew: moved})
+			f.reconcileAt(2*time.Second, 0, 58*time.Second)
+			for i, want := range []int32{0, 1} {
+				if got, err := f.queues.PendingWorkloads(queues[i]); err != nil || got != want {
+					t.Errorf("Unexpected number of workloads in %s: %d, want %d (%v)", queues[i].Name, got, want, err)
+				}
+			}
+		})
+	}
 
 	t.Run("a workload that is moved and deactivated in one event leaves its old queue", func(t *testing.T) {
 		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
