@@ -185,7 +185,7 @@ func (c curve) plot(run *result.Run) (*plot.Plot, error) {
 // measured.
 func writesOfRetry(run *result.Run) (*plot.Plot, error) {
 	n := largest(run, result.Herd)
-	p := newPlot(fmt.Sprintf("Writes by Kueue for one delayed retry, %s workloads with one deadline", thousands(n)))
+	p := newPlot(fmt.Sprintf("All writes by Kueue, also to jobs and queues, for a retry of %s workloads", thousands(n)))
 	p.Y.Label.Text = "writes for each"
 	var names []string
 	for _, build := range result.Builds {

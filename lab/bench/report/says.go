@@ -30,15 +30,15 @@ func says(run *result.Run) []string {
 	n := largest(run, result.Herd)
 	mine, plain := pick(run, result.LaterGateOn, result.Herd, n), pick(run, result.Later, result.Herd, n)
 	if len(mine) > 0 && len(plain) > 0 {
-		say("A retry that waits costs %s writes to the workload, and gives the quota back at once; plain v0.19.2 takes %s, and gives it back after %s s in the middle.",
-			number(highest(mine, workloadWritesEach)), number(highest(plain, workloadWritesEach)), number(median(each(plain, percentile(held, 50)))))
+		say("A retry that waits costs %s writes to the workload, and gives the quota back at once: of %s at the same time, after %s s in the middle, on v0.19.2. Plain v0.19.2 takes %s writes, and gives it back after %s s, the delay among them.",
+			number(highest(mine, workloadWritesEach)), thousands(n), number(median(each(mine, percentile(held, 50)))), number(highest(plain, workloadWritesEach)), number(median(each(plain, percentile(held, 50)))))
 	}
 	if waiting := pick(run, result.GateOn, result.Waiting, 0); len(waiting) > 0 {
 		say("Who waits costs nothing: %s writes and %s reconciles in half a minute, for %s workloads.",
 			number(total(waiting, workloadWrites)), number(total(waiting, reconciles)), number(total(waiting, workloads)))
 	}
 	if spread := pick(run, result.GateOn, result.Spread, 100); len(spread) > 0 {
-		text := fmt.Sprintf("At its deadline a workload is back within %s s (p99)", number(highest(spread, percentile(requeued, 99))))
+		text := fmt.Sprintf("On v0.14.8 a workload is back within %s s of its deadline (p99)", number(highest(spread, percentile(requeued, 99))))
 		if herd := pick(run, result.GateOn, result.Herd, n); len(herd) > 0 {
 			text += fmt.Sprintf("; if %s have the same one, the last is after %s s, where a client that does nothing else takes %s s for one write each",
 				thousands(n), number(median(each(herd, percentile(requeued, 100)))), number(median(each(herd, bareClient))))
