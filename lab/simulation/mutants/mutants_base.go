@@ -25,7 +25,7 @@ const (
 	// leaveQueue is how a reconciler takes wl out of the queues.
 	leaveQueue = "r.queues.DeleteWorkload(wl)"
 	// leaveOldQueue is when the queues take one out that was moved.
-	leaveOldQueue = "features.Enabled(features.ACRequeueAfter) {\n\t\tm.leaveQueueOf(judged, now)"
+	leaveOldQueue = "features.Enabled(features.ACRequeueAfter) || workload.MustWait(older) {\n\t\tm.leaveQueueOf(older, latest)"
 )
 
 var ofBase []Mutant
