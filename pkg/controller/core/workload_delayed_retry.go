@@ -19,10 +19,12 @@ package core
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
@@ -124,11 +126,11 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 		})
 	case workload.RetryForget:
 		log.V(3).Info("Retries are forgotten, the workload is deactivated")
-		err = r.mergeStatus(ctx, wl, func() { plan.Forget(wl, now) })
+		err = r.writeThrough(ctx, wl, func(wl *kueue.Workload) { plan.Forget(wl, now) })
 	case workload.RetryRequeue:
 		log.V(3).Info("Workload is requeued for the retry of its admission checks")
 		late := plan.WaitedFor(wl)
-		if err = r.mergeStatus(ctx, wl, func() { plan.Requeue(wl, now) }); err == nil {
+		if err = r.writeThrough(ctx, wl, func(wl *kueue.Workload) { plan.Requeue(wl, now) }); err == nil {
 			r.reportRequeue(wl, plan, late)
 			r.reportEvent(wl, corev1.EventTypeNormal, "Requeued", "The workload is requeued for the retry of its admission checks")
 		}
@@ -137,6 +139,27 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 		return true, ctrl.Result{}, client.IgnoreNotFound(fmt.Errorf("delayed retry, %s: %w", plan.Action, err))
 	}
 	return true, result, nil
+}
+
+// writeThrough is mergeStatus for what may create conditions. Of a workload that is
+// queued by Reconcile, upstream leaves conditions out of later applies: the API server
+// refuses that for one that a merge patch has created, and so an apply does it before.
+func (r *WorkloadReconciler) writeThrough(ctx context.Context, wl *kueue.Workload, update func(*kueue.Workload)) error {
+	if r.isQueuedByReconcile(wl) {
+		updated := wl.DeepCopy()
+		update(updated)
+		created := slices.DeleteFunc(updated.Status.Conditions, func(cond metav1.Condition) bool {
+			return apimeta.FindStatusCondition(wl.Status.Conditions, cond.Type) != nil
+		})
+		if len(created) > 0 {
+			if err := r.applyStatus(ctx, wl, func(wl *kueue.Workload) {
+				wl.Status.Conditions = append(wl.Status.Conditions, created...)
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	return r.mergeStatus(ctx, wl, func() { update(wl) })
 }
 
 // awaitBackoff queues a workload at the end of a backoff that no condition tells

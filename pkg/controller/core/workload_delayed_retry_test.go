@@ -30,6 +30,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -65,6 +66,7 @@ type retryFixture struct {
 	writes     int
 	failWrite  error
 	eventFirst bool // the event of a write comes before Reconcile goes on
+	onPatch    func(before, after *kueue.Workload, patchType types.PatchType)
 
 	queueInadmissible func(context.Context, kueue.ClusterQueueReference)
 }
@@ -84,6 +86,9 @@ func newRetryFixture(t *testing.T, wl *kueue.Workload, start time.Time) *retryFi
 				f.writes++
 				before := f.workload()
 				err := utiltesting.TreatSSAAsStrategicMerge(ctx, c, subResource, obj, patch, opts...)
+				if f.onPatch != nil {
+					f.onPatch(before, f.workload(), patch.Type())
+				}
 				if f.eventFirst {
 					f.reconciler.Update(event.TypedUpdateEvent[*kueue.Workload]{ObjectOld: before, ObjectNew: f.workload()})
 				}
@@ -757,5 +762,31 @@ func TestBackoffOfWorkloadWithDRA(t *testing.T) {
 	wl := f.reconcileAt(time.Minute, 1, 0)
 	if !apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadRequeued) || wl.Status.RequeueState.RequeueAt != nil || *wl.Status.RequeueState.Count != 1 {
 		t.Errorf("Unexpected status after the backoff: %v", wl.Status)
+	}
+}
+
+// Upstream leaves conditions out of later applies for a workload with DRA. The API server
+// takes that for those that an apply has created.
+func TestConditionsOfWorkloadWithDRA(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	features.SetFeatureGateDuringTest(t, draGate, true)
+	start := time.Now().Truncate(time.Second)
+	podSet := utiltestingapi.MakePodSet(kueue.DefaultPodSetName, 1).ResourceClaimTemplate("claim", "template").Obj()
+	f := newRetryFixture(t, retryWorkload(start).PodSets(*podSet).AdmissionCheck(kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStateRetry}).Obj(), start)
+	var created []types.PatchType
+	f.onPatch = func(before, after *kueue.Workload, patchType types.PatchType) {
+		if len(after.Status.Conditions) > len(before.Status.Conditions) {
+			created = append(created, patchType)
+		}
+	}
+	wl := f.reconcileAt(0, 2, 0)
+	if check := wl.Status.AdmissionChecks[0]; check.State != kueue.CheckStatePending || ptr.Deref(check.RetryCount, 0) != 1 {
+		t.Errorf("Unexpected check after the requeue: %v", check)
+	}
+	if diff := cmp.Diff([]types.PatchType{types.ApplyPatchType}, created); diff != "" {
+		t.Errorf("Unexpected patches that create conditions (-want,+got):\n%s", diff)
+	}
+	if !apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadRequeued) {
+		t.Errorf("Unexpected conditions after the requeue: %v", wl.Status.Conditions)
 	}
 }
