@@ -159,7 +159,7 @@ func (o options) bench(ctx context.Context) error {
 			return fmt.Errorf("--add: %w", err)
 		}
 		if !before.Machine.IsLike(machine) || before.Settings != all.Settings {
-			return fmt.Errorf("--add: %s is of another kind of machine, or was made with other settings: run without --add", file)
+			return fmt.Errorf("--add: %s is of a machine of another size, or was made with other settings: run without --add", file)
 		}
 		all = before
 	}
@@ -168,7 +168,7 @@ func (o options) bench(ctx context.Context) error {
 	}
 	for _, build := range o.builds {
 		err := o.measure(ctx, build, say, func(r result.Result) error {
-			r.Commit, r.Kernel = o.commit, machine.Kernel
+			r.Commit, r.CPU, r.Kernel = o.commit, machine.CPU, machine.Kernel
 			all.Replace(r, began, slices.Contains(o.scenarios, result.Herd))
 			return all.Write(file)
 		})

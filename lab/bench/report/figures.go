@@ -75,10 +75,10 @@ func figuresOf(run *result.Run, build string, add func(what, wanted string, yes 
 		most := highest(two, workloadWritesEach)
 		add("the writes when the deadline changes once while it waits", "4", most <= 4, "%s", number(most))
 	}
-	if waiting := pick(run, build, result.Waiting, 0); len(waiting) > 0 {
+	if waiting := pick(run, build, result.Waiting, most(run, build, result.Waiting)); len(waiting) > 0 {
 		writes, reconciled := total(waiting, workloadWrites), total(waiting, reconciles)
 		add("writes to a Workload, and reconciles of any kind, while workloads wait", "0 and 0", writes == 0 && reconciled == 0,
-			"%s and %s for %s workloads", number(writes), number(reconciled), number(total(waiting, workloads)))
+			"%s and %s for %s workloads", number(writes), number(reconciled), number(workloads(waiting[0])))
 	}
 	if spread := pick(run, build, result.Spread, 100); len(spread) > 0 {
 		p99 := highest(spread, percentile(requeued, 99))
@@ -98,7 +98,7 @@ func figuresOf(run *result.Run, build string, add func(what, wanted string, yes 
 		{result.Fresh, "1,000 fresh ones that were in the queue when it was let go: one write each, where a return costs two", "within 2 times", 2},
 		{result.Created, "1,000 fresh jobs, from their creation", "under it", 1},
 	} {
-		first := each(pick(run, build, fresh.scenario, 1000), last)
+		first := each(onSameCPU(herd, pick(run, build, fresh.scenario, 1000)), last)
 		if all := median(first); len(each(herd, last)) > 0 && all > 0 {
 			ratios := each(herd, func(r result.Result) float64 { return last(r) / all })
 			add("the same 1,000: the last one reserved again, against the last of "+fresh.what,
@@ -130,7 +130,8 @@ func figuresOf(run *result.Run, build string, add func(what, wanted string, yes 
 			"within 3%, 5 rounds in turn", change <= 3 && len(on) >= 5, "%+.1f%% over %d rounds: on %s, off %s; CPU of the manager, s: on %s, off %s", change, len(on), withSpread(on), withSpread(off),
 			withSpread(throughput(run, build, true, cpu)), withSpread(throughput(run, build, false, cpu)))
 	}
-	bare, plain := pick(run, build, result.Bare, 1000), pick(run, plainOf[build], result.Bare, 1000)
+	bare := pick(run, build, result.Bare, 1000)
+	plain := onSameCPU(bare, pick(run, plainOf[build], result.Bare, 1000))
 	if len(bare) > 0 && len(plain) > 0 {
 		for _, cost := range []struct {
 			what string
@@ -148,7 +149,7 @@ func figuresOf(run *result.Run, build string, add func(what, wanted string, yes 
 				"%s times (%s, %s)", number(median(mine)/median(others)), withSpread(mine), withSpread(others))
 		}
 	}
-	if policy := each(pick(run, build, result.Policy, 1000), workloadWrites); len(bare) > 0 && len(policy) > 0 {
+	if policy := each(onSameCPU(bare, pick(run, build, result.Policy, 1000)), workloadWrites); len(bare) > 0 && len(policy) > 0 {
 		without := median(each(bare, workloadWrites))
 		add("the same check: writes without a policy against those with one of 30 s", "20 times as many", without/median(policy) >= 20,
 			"%s times (%s, %s)", number(without/median(policy)), number(without), number(median(policy)))
@@ -193,6 +194,17 @@ func pick(run *result.Run, build, scenario string, n int) []result.Result {
 		}
 	}
 	return picked
+}
+
+// onSameCPU returns those that can be compared with the rounds.
+func onSameCPU(rounds, others []result.Result) []result.Result {
+	var same []result.Result
+	for _, r := range others {
+		if len(rounds) > 0 && r.CPU == rounds[0].CPU {
+			same = append(same, r)
+		}
+	}
+	return same
 }
 
 // value is taken from a result. NaN: it was not measured.

@@ -264,12 +264,13 @@ func growth(run *result.Run) (*plot.Plot, error) {
 	return p, nil
 }
 
-// grows returns the medians of a cost against the number of workloads, and the slope of
-// the line through their logarithms.
+// grows returns the medians of a cost against the number of workloads, on the processor
+// that the most were measured on, and the slope of the line through their logarithms.
 func grows(run *result.Run, build, scenario string, v value) (points plotter.XYs, slope float64) {
 	var xs, ys []float64
+	greatest := pick(run, build, scenario, most(run, build, scenario))
 	for _, n := range sizes(run, scenario) {
-		if values := each(pick(run, build, scenario, n), v); len(values) > 0 {
+		if values := each(onSameCPU(greatest, pick(run, build, scenario, n)), v); len(values) > 0 {
 			points = append(points, plotter.XY{X: float64(n), Y: median(values)})
 			xs, ys = append(xs, math.Log(float64(n))), append(ys, math.Log(median(values)))
 		}

@@ -33,9 +33,9 @@ func says(run *result.Run) []string {
 		say("A retry that waits costs %s writes to the workload, and gives the quota back at once: of %s at the same time, after %s s in the middle, on v0.19.2. Plain v0.19.2 takes %s writes, and gives it back after %s s, the delay among them.",
 			number(highest(mine, workloadWritesEach)), thousands(n), number(median(each(mine, percentile(held, 50)))), number(highest(plain, workloadWritesEach)), number(median(each(plain, percentile(held, 50)))))
 	}
-	if waiting := pick(run, result.GateOn, result.Waiting, 0); len(waiting) > 0 {
+	if waiting := pick(run, result.GateOn, result.Waiting, most(run, result.GateOn, result.Waiting)); len(waiting) > 0 {
 		say("Who waits costs nothing: %s writes and %s reconciles in half a minute, for %s workloads.",
-			number(total(waiting, workloadWrites)), number(total(waiting, reconciles)), number(total(waiting, workloads)))
+			number(total(waiting, workloadWrites)), number(total(waiting, reconciles)), number(workloads(waiting[0])))
 	}
 	if spread := pick(run, result.GateOn, result.Spread, 100); len(spread) > 0 {
 		text := fmt.Sprintf("On v0.14.8 a workload is back within %s s of its deadline (p99)", number(highest(spread, percentile(requeued, 99))))

@@ -17,7 +17,6 @@ limitations under the License.
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -222,7 +221,7 @@ func newTable(run *result.Run, scenario string, n int) table {
 		for _, rounds := range columns {
 			values := each(rounds, row.value)
 			measured = measured || len(values) > 0
-			ours := each(pick(run, result.OursOf(rounds[0].Build), scenario, n), row.value)
+			ours := each(onSameCPU(rounds, pick(run, result.OursOf(rounds[0].Build), scenario, n)), row.value)
 			cells = append(cells, cell(values, ours, row.ratio && !result.IsOurs(rounds[0].Build)))
 		}
 		if measured {
@@ -297,22 +296,22 @@ func thousands(n int) string {
 
 // part is what was measured together.
 type part struct {
-	Scenario, Commit, Kernel string
-	Workloads                []int
-	Builds                   []string
-	From, To                 time.Time
+	Scenario, Commit, CPU, Kernel string
+	Workloads                     []int
+	Builds                        []string
+	From, To                      time.Time
 }
 
 // parts returns what was measured when, in the order of the page.
 func parts(run *result.Run) []part {
 	var all []part
-	add := func(scenario, commit, kernel, build string, n int, date time.Time) {
+	add := func(scenario, commit, cpu, kernel, build string, n int, date time.Time) {
 		i := slices.IndexFunc(all, func(p part) bool {
-			return p.Scenario == scenario && p.Commit == commit && p.Kernel == kernel
+			return p.Scenario == scenario && p.Commit == commit && p.CPU == cpu && p.Kernel == kernel
 		})
 		if i < 0 {
 			i = len(all)
-			all = append(all, part{Scenario: scenario, Commit: commit, Kernel: kernel, From: date, To: date})
+			all = append(all, part{Scenario: scenario, Commit: commit, CPU: cpu, Kernel: kernel, From: date, To: date})
 		}
 		p := &all[i]
 		if !slices.Contains(p.Builds, build) {
@@ -327,12 +326,12 @@ func parts(run *result.Run) []part {
 	for _, scenario := range scenarios {
 		for _, r := range run.Results {
 			if r.Scenario == scenario {
-				add(scenario, r.Commit, cmp.Or(r.Kernel, run.Machine.Kernel), labels[r.Build], r.Workloads, r.Date)
+				add(scenario, r.Commit, r.CPU, r.Kernel, labels[r.Build], r.Workloads, r.Date)
 			}
 		}
 	}
 	for _, t := range run.Throughput {
-		add("throughput of the scheduler", t.Commit, "", "ours on "+t.Base, t.Workloads, t.Date)
+		add("throughput of the scheduler", t.Commit, "", "", "ours on "+t.Base, t.Workloads, t.Date)
 	}
 	return all
 }

@@ -20,6 +20,7 @@ limitations under the License.
 package result
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -69,7 +70,7 @@ const (
 	Busy    = "busy"       // a check stays busy for two minutes, and asks for 10 s each time
 )
 
-// Run is one run of the benchmark, or several on machines of the same kind.
+// Run is one run of the benchmark, or several on machines of the same size.
 type Run struct {
 	Machine  Machine  `json:"machine"`
 	Settings Settings `json:"settings"`
@@ -87,10 +88,10 @@ type Machine struct {
 	Go        string `json:"go"`
 }
 
-// IsLike returns true if results of the two machines can stand in one run. Each says its
-// own kernel, which a machine that is made anew has another build of.
+// IsLike returns true if results of the two machines can stand in one run. Each result says
+// its own processor and kernel: times of different processors are not compared.
 func (m Machine) IsLike(other Machine) bool {
-	m.Kernel = other.Kernel
+	m.CPU, m.Kernel = other.CPU, other.Kernel
 	return m == other
 }
 
@@ -105,7 +106,8 @@ type Settings struct {
 type Result struct {
 	Date      time.Time `json:"date"`
 	Commit    string    `json:"commit"`           // of this repository
-	Kernel    string    `json:"kernel,omitempty"` // that of the run, if it says none
+	CPU       string    `json:"cpu,omitempty"`    // that of the run, if it says none
+	Kernel    string    `json:"kernel,omitempty"` // the same
 	Build     string    `json:"build"`
 	Scenario  string    `json:"scenario"`
 	Workloads int       `json:"workloads"`
@@ -250,6 +252,10 @@ func Read(path string) (*Run, error) {
 	run := &Run{}
 	if err := json.Unmarshal(data, run); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	for i := range run.Results {
+		r := &run.Results[i]
+		r.CPU, r.Kernel = cmp.Or(r.CPU, run.Machine.CPU), cmp.Or(r.Kernel, run.Machine.Kernel)
 	}
 	return run, nil
 }

@@ -54,9 +54,9 @@ func TestReplace(t *testing.T) {
 func TestIsLike(t *testing.T) {
 	machine := Machine{CPU: "A processor", Cores: 2, MemoryMiB: 8192, Kernel: "6.1", Go: "go1.26"}
 	rebuilt, smaller := machine, machine
-	rebuilt.Kernel, smaller.MemoryMiB = "6.2", 4096
+	rebuilt.CPU, rebuilt.Kernel, smaller.MemoryMiB = "Another one", "6.2", 4096
 	if !machine.IsLike(rebuilt) {
-		t.Error("Results of a machine with another kernel cannot be added")
+		t.Error("Results of a machine with another processor and kernel cannot be added")
 	}
 	if machine.IsLike(smaller) {
 		t.Error("Results of a smaller machine can be added")
