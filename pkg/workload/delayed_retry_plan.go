@@ -186,7 +186,7 @@ type RetryContext struct {
 func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 	state := StateOf(wl)
 	switch {
-	case isDeactivatedAgain(wl):
+	case isDeactivatedInQueue(wl):
 		return RetryPlan{Action: RetryForget}
 	case state == RetryStateInactive:
 		return planInactive(wl, rctx.Now)
@@ -488,10 +488,17 @@ func isTargetSinceEviction(wl *kueue.Workload) bool {
 	return evictedByCheck || target.LastTransitionTime.After(evictedAt(wl))
 }
 
+// isDeactivatedInQueue returns true if the workload was deactivated while it was queued,
+// as Requeued still says. It would not be queued again once it is active.
+func isDeactivatedInQueue(wl *kueue.Workload) bool {
+	return !IsActive(wl) && IsEvictedByDeactivation(wl) && !HasQuotaReservation(wl) && apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadRequeued)
+}
+
 // isDeactivatedAgain returns true if the Evicted condition is from a deactivation
 // before this one: the workload was requeued in between.
 func isDeactivatedAgain(wl *kueue.Workload) bool {
-	return !IsActive(wl) && IsEvictedByDeactivation(wl) && !HasQuotaReservation(wl) && apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadRequeued)
+	requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
+	return isDeactivatedInQueue(wl) && requeued.LastTransitionTime.After(evictedAt(wl))
 }
 
 // hasRetryTraces returns true if a deactivated workload has something to forget.

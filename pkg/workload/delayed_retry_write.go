@@ -160,7 +160,8 @@ func (p RetryPlan) Forget(wl *kueue.Workload, now time.Time) {
 		apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime = metav1.NewTime(now)
 	}
 	evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
-	SetRequeuedCondition(wl, evicted.Reason, evicted.Message, false)
+	// The plain reason, after which a Kueue without the gate queues it again, too.
+	SetRequeuedCondition(wl, kueue.WorkloadDeactivated, evicted.Message, false)
 	apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued).LastTransitionTime = metav1.NewTime(now)
 	if !HasQuotaReservation(wl) && !isOnHold(wl) {
 		UnsetQuotaReservationWithCondition(wl, pendingReason(), evicted.Message, now)

@@ -231,40 +231,41 @@ func TestRetryPlanForget(t *testing.T) {
 		return check
 	}
 	cases := map[string]struct {
-		workload     *utiltestingapi.WorkloadWrapper
-		wantEvicted  string
-		wantRequeued string
+		workload    *utiltestingapi.WorkloadWrapper
+		wantEvicted string
+		wantAt      float64 // the time of the deactivation
 	}{
 		"while waiting": {
-			workload:     waiting(0, 60),
-			wantEvicted:  "Deactivated",
-			wantRequeued: "Deactivated",
+			workload:    waiting(0, 60),
+			wantEvicted: "Deactivated", wantAt: 5,
 		},
 		"by Kueue, while waiting": {
 			workload: waiting(0, 60).Condition(conditionAt(kueue.WorkloadDeactivationTarget, metav1.ConditionTrue,
 				kueue.WorkloadEvictedByAdmissionCheck, "rejected", 5)),
-			wantEvicted:  "DeactivatedDueToAdmissionCheck",
-			wantRequeued: "DeactivatedDueToAdmissionCheck",
+			wantEvicted: "DeactivatedDueToAdmissionCheck", wantAt: 5,
 		},
 		"after a preemption": {
 			workload: releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByPreemption, "", 0),
 				metav1.ConditionTrue, kueue.WorkloadEvictedByPreemption, 1),
-			wantEvicted:  "Deactivated",
-			wantRequeued: "Deactivated",
+			wantEvicted: "Deactivated", wantAt: 5,
 		},
 		"again, after it was activated": {
 			workload: evictedFor(utiltestingapi.MakeWorkload("wl", "ns"), kueue.WorkloadDeactivated, "", 0).
 				Condition(conditionAt(kueue.WorkloadRequeued, metav1.ConditionTrue, kueue.WorkloadReactivated, "", 1)),
-			wantEvicted:  "Deactivated",
-			wantRequeued: "Deactivated",
+			wantEvicted: "Deactivated", wantAt: 5,
 		},
 		"again, by Kueue, after a retry in the queue": {
 			workload: evictedFor(utiltestingapi.MakeWorkload("wl", "ns"), kueue.WorkloadDeactivated, "", 0).
 				Condition(conditionAt(kueue.WorkloadRequeued, metav1.ConditionTrue, kueue.WorkloadBackoffFinished, "", 1)).
 				Condition(conditionAt(kueue.WorkloadDeactivationTarget, metav1.ConditionTrue,
 					kueue.WorkloadEvictedByAdmissionCheck, "rejected", 5)),
-			wantEvicted:  "DeactivatedDueToAdmissionCheck",
-			wantRequeued: "DeactivatedDueToAdmissionCheck",
+			wantEvicted: "DeactivatedDueToAdmissionCheck", wantAt: 5,
+		},
+		// Kueue deactivates what lost its quota without an eviction, and was requeued before.
+		"by Kueue, in the queue": {
+			workload: evictedFor(utiltestingapi.MakeWorkload("wl", "ns"), "DeactivatedDueToAdmissionCheck", "The workload is deactivated due to rejected", 3).
+				Condition(conditionAt(kueue.WorkloadRequeued, metav1.ConditionTrue, kueue.WorkloadBackoffFinished, "", 1)),
+			wantEvicted: "DeactivatedDueToAdmissionCheck", wantAt: 3,
 		},
 	}
 	for name, tc := range cases {
@@ -275,15 +276,19 @@ func TestRetryPlanForget(t *testing.T) {
 				withRetryCount(checkAt("pending", kueue.CheckStatePending, 0), 1),
 			).Obj()
 			for i := range wl.Status.Conditions {
-				if wl.Status.Conditions[i].Type != kueue.WorkloadDeactivationTarget {
-					wl.Status.Conditions[i].Message = "waiting until 2026-02-06T10:01:00Z"
+				cond := &wl.Status.Conditions[i]
+				switch {
+				case cond.Reason == "DeactivatedDueToAdmissionCheck":
+					cond.ObservedGeneration = 7 // it tells of this deactivation
+				case cond.Type != kueue.WorkloadDeactivationTarget:
+					cond.Message = "waiting until 2026-02-06T10:01:00Z"
 				}
 			}
 			wl.Generation = 7
 			RetryPlan{}.Forget(wl, at(5))
 			wantNoWaitTold(t, wl)
-			if got := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime.Time; !got.Equal(at(5)) {
-				t.Errorf("Unexpected time of the eviction %s, want that of the deactivation, %s", got, at(5))
+			if got := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime.Time; !got.Equal(at(tc.wantAt)) {
+				t.Errorf("Unexpected time of the eviction %s, want that of the deactivation, %s", got, at(tc.wantAt))
 			}
 			wantChecks := []kueue.AdmissionCheckState{
 				reset("retry", kueue.CheckStateRetry), reset("rejected", kueue.CheckStateRejected), checkAt("pending", kueue.CheckStatePending, 0),
@@ -297,8 +302,8 @@ func TestRetryPlanForget(t *testing.T) {
 			if got := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).Reason; got != tc.wantEvicted {
 				t.Errorf("Unexpected reason of Evicted %q, want %q", got, tc.wantEvicted)
 			}
-			if got := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued).Reason; got != tc.wantRequeued {
-				t.Errorf("Unexpected reason of Requeued %q, want %q", got, tc.wantRequeued)
+			if got := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued).Reason; got != kueue.WorkloadDeactivated {
+				t.Errorf("Unexpected reason of Requeued %q, want %q", got, kueue.WorkloadDeactivated)
 			}
 			if again := PlanRetry(wl, RetryContext{Now: at(5)}); again.Action != RetryNone {
 				t.Errorf("Unexpected action after everything was forgotten: %q", again.Action)

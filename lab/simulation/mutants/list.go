@@ -564,13 +564,63 @@ var All = append([]Mutant{
 		Old:  "p.Deadline.After(p.EvictedAt) && p.Deadline.Equal(requeueAt(wl))",
 		New:  "p.Deadline.After(p.EvictedAt) && (MUTANT || p.Deadline.Equal(requeueAt(wl)))",
 	},
+	{
+		// It was requeued before, and lost its quota without an eviction.
+		Name: "cause-of-deactivation-lost", File: plan,
+		Test: "pkg/workload TestRetryPlanForget",
+		Old:  "return isDeactivatedInQueue(wl) && requeued.LastTransitionTime.After(evictedAt(wl))",
+		New:  "return isDeactivatedInQueue(wl) && (MUTANT || requeued.LastTransitionTime.After(evictedAt(wl)))",
+	},
+	{
+		// With the gate off nobody queues it again.
+		Name: "deactivated-by-a-reason-of-ours", File: write,
+		Test: "pkg/workload TestRetryPlanForget",
+		Old:  "SetRequeuedCondition(wl, kueue.WorkloadDeactivated, evicted.Message, false)",
+		New:  "reason := evicted.Reason\nif !MUTANT {\nreason = kueue.WorkloadDeactivated\n}\nSetRequeuedCondition(wl, reason, evicted.Message, false)",
+	},
+	{
+		Name: "success-for-another-flavor", File: reconciler,
+		Test: "pkg/controller/core TestWithReleasedChecks",
+		Old:  "kept := check.State != kueue.CheckStateReady ||",
+		New:  "kept := MUTANT || check.State != kueue.CheckStateReady ||",
+	},
+	{
+		Name: "condition-created-by-a-merge-patch", File: reconciler,
+		Test: "pkg/controller/core TestConditionsOfWorkloadWithDRA",
+		Old:  "if len(created) > 0 {",
+		New:  "if len(created) > 0 && !MUTANT {",
+	},
+	{
+		Name: "request-of-another-check-unheard", File: "pkg/controller/admissionchecks/provisioning/controller.go",
+		Test: "pkg/controller/admissionchecks/provisioning TestReconcileDelayedRetry",
+		Old:  "if pr == nil && hearsRequests(wl) {",
+		New:  "if pr == nil && hearsRequests(wl) && !MUTANT {",
+	},
+	{
+		Name: "deactivated-rejected-again", File: "pkg/controller/admissionchecks/multikueue/delayed_retry.go",
+		Test: "pkg/controller/admissionchecks/multikueue TestDeactivatedIsNotRejectedAgain",
+		Old:  "return features.Enabled(features.ACRequeueAfter) && !workload.IsActive(wl)",
+		New:  "return features.Enabled(features.ACRequeueAfter) && !workload.IsActive(wl) && !MUTANT",
+	},
+	{
+		Name: "workers-for-what-was-not-started", File: "pkg/workload/delayed_retry_stopping.go",
+		Test: "pkg/workload TestKeepsCheckStates",
+		Old:  "StateOf(wl) == RetryStateStopping && IsAdmitted(wl)",
+		New:  "StateOf(wl) == RetryStateStopping && (MUTANT || IsAdmitted(wl))",
+	},
+	{
+		Name: "job-stopped-for-its-larger-slice", File: jobs,
+		Test: "pkg/controller/jobframework TestIsStoppedForRetry",
+		Old:  "|| r.replacesSliceWithQuota(ctx, wl)",
+		New:  "|| !MUTANT && r.replacesSliceWithQuota(ctx, wl)",
+	},
 	// Policies.
 	{
 		// Its times are those of the first deactivation.
 		Name: "deactivated-again-unseen", File: plan,
 		Test: "pkg/workload TestPlanRetry",
-		Old:  "case isDeactivatedAgain(wl):",
-		New:  "case !MUTANT && isDeactivatedAgain(wl):",
+		Old:  "case isDeactivatedInQueue(wl):",
+		New:  "case !MUTANT && isDeactivatedInQueue(wl):",
 	},
 	{
 		Name: "limit-looked-at-again", File: plan, Policy: true,
@@ -721,7 +771,7 @@ var All = append([]Mutant{
 	{
 		Name: "stopped-again-and-again", File: jobs,
 		Test: "pkg/controller/jobframework TestIsStoppedForRetry",
-		Old:  "return evictedByCheck && !workload.HasQuotaReservation(wl)",
-		New:  "return !MUTANT && evictedByCheck && !workload.HasQuotaReservation(wl)",
+		Old:  "!evictedByCheck || workload.HasQuotaReservation(wl) {",
+		New:  "!evictedByCheck || workload.HasQuotaReservation(wl) || MUTANT {",
 	},
 }, ofBase...)

@@ -28,7 +28,14 @@ const (
 	leaveOldQueue = "features.Enabled(features.ACRequeueAfter) || workload.MustWait(older) {\n\t\tm.leaveQueueOf(older, latest)"
 )
 
-var ofBase []Mutant
+var ofBase = []Mutant{
+	{
+		Name: "copy-of-an-eviction-before", File: "pkg/controller/admissionchecks/multikueue/delayed_retry_base.go",
+		Test: "pkg/controller/admissionchecks/multikueue TestCopyOfAnEvictionBeforeIsRemoved",
+		Old:  "return !features.Enabled(features.ACRequeueAfter) || workload.IsEvicted(local)",
+		New:  "return !features.Enabled(features.ACRequeueAfter) || workload.IsEvicted(local) || MUTANT",
+	},
+}
 
 // testsOfBase find what the simulation finds on another base, and does not come to here.
 var testsOfBase map[string]string

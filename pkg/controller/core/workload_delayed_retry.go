@@ -126,11 +126,15 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 		})
 	case workload.RetryForget:
 		log.V(3).Info("Retries are forgotten, the workload is deactivated")
-		err = r.writeThrough(ctx, wl, func(wl *kueue.Workload) { plan.Forget(wl, now) })
+		_, waited := workload.RetryDeadline(wl)
+		if err = r.mergeConditions(ctx, wl, func(wl *kueue.Workload) { plan.Forget(wl, now) }); err == nil && waited {
+			evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
+			r.reportEvent(wl, corev1.EventTypeNormal, "EvictedDueTo"+kueue.WorkloadDeactivated, evicted.Message)
+		}
 	case workload.RetryRequeue:
 		log.V(3).Info("Workload is requeued for the retry of its admission checks")
 		late := plan.WaitedFor(wl)
-		if err = r.writeThrough(ctx, wl, func(wl *kueue.Workload) { plan.Requeue(wl, now) }); err == nil {
+		if err = r.mergeConditions(ctx, wl, func(wl *kueue.Workload) { plan.Requeue(wl, now) }); err == nil {
 			r.reportRequeue(wl, plan, late)
 			r.reportEvent(wl, corev1.EventTypeNormal, "Requeued", "The workload is requeued for the retry of its admission checks")
 		}
@@ -141,10 +145,10 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 	return true, result, nil
 }
 
-// writeThrough is mergeStatus for what may create conditions. Of a workload that is
+// mergeConditions is mergeStatus for what may create conditions. Of a workload that is
 // queued by Reconcile, upstream leaves conditions out of later applies: the API server
 // refuses that for one that a merge patch has created, and so an apply does it before.
-func (r *WorkloadReconciler) writeThrough(ctx context.Context, wl *kueue.Workload, update func(*kueue.Workload)) error {
+func (r *WorkloadReconciler) mergeConditions(ctx context.Context, wl *kueue.Workload, update func(*kueue.Workload)) error {
 	if r.isQueuedByReconcile(wl) {
 		updated := wl.DeepCopy()
 		update(updated)
@@ -314,7 +318,8 @@ func requiredChecks(ctx context.Context, wl *kueue.Workload, cq *kueue.ClusterQu
 
 // withReleasedChecks adds the checks of a workload whose flavors are not known
 // any more because its quota was released, so that their states, delays and
-// retry counts are not lost.
+// retry counts are not lost. One that has succeeded is asked anew for the next flavor,
+// unless the requeue sees to it.
 func withReleasedChecks(wl *kueue.Workload, cq *kueue.ClusterQueue, required sets.Set[kueue.AdmissionCheckReference]) sets.Set[kueue.AdmissionCheckReference] {
 	if !features.Enabled(features.ACRequeueAfter) || wl.Status.Admission != nil {
 		return required
@@ -322,7 +327,9 @@ func withReleasedChecks(wl *kueue.Workload, cq *kueue.ClusterQueue, required set
 	released := required.Clone()
 	checks := admissioncheck.NewAdmissionChecks(cq)
 	for _, check := range wl.Status.AdmissionChecks {
-		if _, found := checks[check.Name]; found {
+		// A success was for the flavor of then, and has no count.
+		kept := check.State != kueue.CheckStateReady || workload.MustWaitForChecks(wl)
+		if _, found := checks[check.Name]; found && kept {
 			released.Insert(check.Name)
 		}
 	}

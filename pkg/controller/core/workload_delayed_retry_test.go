@@ -730,6 +730,14 @@ func TestWithReleasedChecks(t *testing.T) {
 		"gate off":             {workload: evicted.Clone().Obj()},
 		"quota not released":   {gate: true, workload: evicted.Clone().Admission(&kueue.Admission{}).Obj()},
 		"evicted and released": {gate: true, workload: evicted.Clone().Obj(), want: sets.New[kueue.AdmissionCheckReference]("a")},
+		"succeeded, and nothing waits: it is asked anew": {
+			gate: true, workload: wl.Clone().AdmissionChecks(kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStateReady}).Obj(),
+			want: sets.New[kueue.AdmissionCheckReference](),
+		},
+		"succeeded, while another check asks for a retry": {
+			gate: true, workload: wl.Clone().AdmissionChecks(kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStateReady}, kueue.AdmissionCheckState{Name: "b", State: kueue.CheckStateRetry}).Obj(),
+			want: sets.New[kueue.AdmissionCheckReference]("a", "b"),
+		},
 		"quota taken away because the LocalQueue is gone": {gate: true, workload: wl.Clone().Obj(), want: sets.New[kueue.AdmissionCheckReference]("a")},
 	}
 	for name, tc := range cases {
@@ -772,7 +780,11 @@ func TestConditionsOfWorkloadWithDRA(t *testing.T) {
 	features.SetFeatureGateDuringTest(t, draGate, true)
 	start := time.Now().Truncate(time.Second)
 	podSet := utiltestingapi.MakePodSet(kueue.DefaultPodSetName, 1).ResourceClaimTemplate("claim", "template").Obj()
-	f := newRetryFixture(t, retryWorkload(start).PodSets(*podSet).AdmissionCheck(kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStateRetry}).Obj(), start)
+	f := newRetryFixture(t, retryWorkload(start).PodSets(*podSet).SimpleReserveQuota("cq", "flavor", start).
+		AdmissionCheck(kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStateRetry}).Obj(), start)
+	f.change(func(wl *kueue.Workload) {
+		workload.UnsetQuotaReservationWithCondition(wl, kueue.WorkloadInadmissible, "by test", start)
+	})
 	var created []types.PatchType
 	f.onPatch = func(before, after *kueue.Workload, patchType types.PatchType) {
 		if len(after.Status.Conditions) > len(before.Status.Conditions) {

@@ -21,25 +21,46 @@ import (
 	"fmt"
 
 	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/workload"
+	"sigs.k8s.io/kueue/pkg/workloadslicing"
 )
 
 // isStoppedForRetry returns true if nothing of the job is left to stop while its
 // workload waits, without quota, for the retry of its admission checks. The quota
-// was released when the job had been stopped, or had not been started yet.
+// was released when the job had been stopped, or had not been started yet. The pods of
+// an elastic job may be those of the slice that this one is to replace.
 //
 // Only batch/v1 Jobs send a patch whenever they are stopped, and do not count as
 // suspended before all of it is done.
-func isStoppedForRetry(job GenericJob, wl *kueue.Workload) bool {
-	if !features.Enabled(features.ACRequeueAfter) || job.GVK() != batchv1.SchemeGroupVersion.WithKind("Job") {
+func (r *JobReconciler) isStoppedForRetry(ctx context.Context, job GenericJob, wl *kueue.Workload) bool {
+	_, evictedByCheck := workload.IsEvictedByAdmissionCheck(wl)
+	if !features.Enabled(features.ACRequeueAfter) || !evictedByCheck || workload.HasQuotaReservation(wl) {
 		return false
 	}
-	_, evictedByCheck := workload.IsEvictedByAdmissionCheck(wl)
-	return evictedByCheck && !workload.HasQuotaReservation(wl) && job.IsSuspended()
+	return job.GVK() == batchv1.SchemeGroupVersion.WithKind("Job") && job.IsSuspended() || r.replacesSliceWithQuota(ctx, wl)
+}
+
+// replacesSliceWithQuota returns true if the workload is a slice that is to replace
+// another one, which holds its quota to stay.
+func (r *JobReconciler) replacesSliceWithQuota(ctx context.Context, wl *kueue.Workload) bool {
+	replaced := workloadslicing.ReplacementForKey(wl)
+	if replaced == nil {
+		return false
+	}
+	namespace, name, err := cache.SplitMetaNamespaceKey(string(*replaced))
+	if err != nil {
+		return false
+	}
+	slice := &kueue.Workload{}
+	if err := r.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, slice); err != nil {
+		return false
+	}
+	return workload.HasQuotaReservation(slice) && !workload.IsEvicted(slice) && !workload.IsFinished(slice)
 }
 
 // moveWaiting gives the workload of a job that waits, suspended and without quota,
@@ -49,11 +70,11 @@ func (r *JobReconciler) moveWaiting(ctx context.Context, job GenericJob, object 
 	if !features.Enabled(features.ACRequeueAfter) || !workload.IsActive(wl) || workload.HasQuotaReservation(wl) || !job.IsSuspended() {
 		return false, nil
 	}
-	if queue := QueueName(job); wl.Spec.QueueName != queue {
-		wl.Spec.QueueName = queue
-		if err := r.client.Update(ctx, wl); err != nil {
-			return false, fmt.Errorf("updating the queue of the workload: %w", err)
-		}
+	queue := wl.Spec.QueueName
+	if err := r.followQueueName(ctx, job, wl); err != nil {
+		return false, fmt.Errorf("updating the queue of the workload: %w", err)
+	}
+	if wl.Spec.QueueName != queue {
 		return true, nil
 	}
 	return r.updatePriorityOfWaiting(ctx, job, object, wl)

@@ -26,6 +26,16 @@ import (
 	"sigs.k8s.io/kueue/pkg/constants"
 )
 
+// followQueueName gives a workload the queue that its job has now.
+func (r *JobReconciler) followQueueName(ctx context.Context, job GenericJob, wl *kueue.Workload) error {
+	queue := QueueName(job)
+	if wl.Spec.QueueName == queue {
+		return nil
+	}
+	wl.Spec.QueueName = queue
+	return r.client.Update(ctx, wl)
+}
+
 // updatePriorityOfWaiting gives a workload that waits the priority that its job has
 // now, and returns whether it had to.
 func (r *JobReconciler) updatePriorityOfWaiting(ctx context.Context, job GenericJob, object client.Object, wl *kueue.Workload) (bool, error) {

@@ -30,6 +30,7 @@ import (
 	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
 	utiltestingjob "sigs.k8s.io/kueue/pkg/util/testingjobs/job"
+	"sigs.k8s.io/kueue/pkg/workloadslicing"
 )
 
 type fakeJob struct {
@@ -51,12 +52,43 @@ func TestIsStoppedForRetry(t *testing.T) {
 			Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: reason, LastTransitionTime: metav1.NewTime(now),
 		})
 	}
+	running := fakeJob{gvk: suspended.gvk}
+	slice := utiltestingapi.MakeWorkload("slice", "ns").SimpleReserveQuota("cq", "flavor", now)
+	replaces := func() *utiltestingapi.WorkloadWrapper {
+		return evicted(kueue.WorkloadEvictedByAdmissionCheck).Annotation(workloadslicing.WorkloadSliceReplacementFor, "ns/slice")
+	}
 	cases := map[string]struct {
 		gateOff  bool
 		job      GenericJob
 		workload *utiltestingapi.WorkloadWrapper
+		replaced *utiltestingapi.WorkloadWrapper
 		want     bool
 	}{
+		"runs as the slice that is to be replaced": {
+			job:      running,
+			workload: replaces(),
+			replaced: slice.Clone(),
+			want:     true,
+		},
+		"the slice that is to be replaced is evicted": {
+			job:      running,
+			workload: replaces(),
+			replaced: slice.Clone().Condition(metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByPreemption}),
+		},
+		"the slice that was to be replaced is finished": {
+			job:      running,
+			workload: replaces(),
+			replaced: slice.Clone().Finished(),
+		},
+		"the slice that was to be replaced is gone": {
+			job:      running,
+			workload: replaces(),
+		},
+		"holds quota, and has replaced a slice": {
+			job:      running,
+			workload: replaces().SimpleReserveQuota("cq", "flavor", now),
+			replaced: slice.Clone(),
+		},
 		"suspended, quota released": {
 			job:      suspended,
 			workload: evicted(kueue.WorkloadEvictedByAdmissionCheck),
@@ -72,7 +104,7 @@ func TestIsStoppedForRetry(t *testing.T) {
 			workload: evicted(kueue.WorkloadEvictedByAdmissionCheck).SimpleReserveQuota("cq", "flavor", now),
 		},
 		"resumed by somebody": {
-			job:      fakeJob{gvk: suspended.gvk},
+			job:      running,
 			workload: evicted(kueue.WorkloadEvictedByAdmissionCheck),
 		},
 		"evicted for another reason": {
@@ -87,7 +119,13 @@ func TestIsStoppedForRetry(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, !tc.gateOff)
-			if got := isStoppedForRetry(tc.job, tc.workload.Obj()); got != tc.want {
+			ctx, _ := utiltesting.ContextWithLog(t)
+			builder := utiltesting.NewClientBuilder()
+			if tc.replaced != nil {
+				builder.WithObjects(tc.replaced.Obj())
+			}
+			r := &JobReconciler{client: builder.Build()}
+			if got := r.isStoppedForRetry(ctx, tc.job, tc.workload.Obj()); got != tc.want {
 				t.Errorf("Unexpected result: %t, want %t", got, tc.want)
 			}
 		})

@@ -22,6 +22,12 @@ import (
 	"sigs.k8s.io/kueue/pkg/workload"
 )
 
+// isAnswered returns true if it is not for a check to say anything of the workload. One
+// that is deactivated has its checks set back: to reject it anew would have no end.
+func isAnswered(wl *kueue.Workload) bool {
+	return features.Enabled(features.ACRequeueAfter) && !workload.IsActive(wl)
+}
+
 // needsWorker returns true if the check is Ready because a worker cluster has admitted
 // the workload, which is to be tried again without that. With the gate on a workload
 // that is evicted for the retry of another check keeps the state: which cluster it was

@@ -320,6 +320,13 @@ func TestReconcileDelayedRetry(t *testing.T) {
 			wantRequests: []string{"wl-check1-1"},
 			wantWrites:   1,
 		},
+		"failed, and the request of a check that has succeeded is gone": {
+			workload:     reserved.Clone().AdmissionChecks(check("check1", kueue.CheckStatePending, nil), check("check2", kueue.CheckStateReady, nil)).Obj(),
+			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 1, autoscaling.Failed)},
+			wantChecks:   []kueue.AdmissionCheckState{asked, check("check2", kueue.CheckStateReady, nil)},
+			wantRequests: []string{"wl-check1-1"},
+			wantWrites:   1,
+		},
 		"failed, requeueState belongs to WaitForPodsReady": {
 			workload:     reserved.Clone().RequeueState(ptr.To[int32](5), nil).AdmissionChecks(check("check1", kueue.CheckStatePending, nil)).Obj(),
 			requests:     []autoscaling.ProvisioningRequest{testRequest("check1", 1, autoscaling.Failed)},

@@ -45,6 +45,18 @@ var ofBase = []Mutant{
 		Old:   "requeueAt != nil && !features.Enabled(features.ACRequeueAfter) {",
 		New:   "requeueAt != nil && (!features.Enabled(features.ACRequeueAfter) || MUTANT) {",
 	},
+	{
+		Name: "waiting-slice-finished", File: "pkg/workloadslicing/delayed_retry.go",
+		Test: "pkg/workloadslicing TestSliceWaitsForRetry",
+		Old:  "return workloadevict.IsEvicted(wl) && !waits",
+		New:  "return workloadevict.IsEvicted(wl) && (MUTANT || !waits)",
+	},
+	{
+		Name: "rejection-in-too-many-words", File: "pkg/controller/core/workload_delayed_retry_base.go",
+		Test: "pkg/controller/core TestRejectedWithManyWords",
+		Old:  "return api.TruncateConditionMessage(message)",
+		New:  "if MUTANT {\nreturn message\n}\nreturn api.TruncateConditionMessage(message)",
+	},
 }
 
 // testsOfBase find what the simulation finds on another base, and does not come to here:

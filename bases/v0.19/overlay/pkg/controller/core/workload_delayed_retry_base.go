@@ -76,6 +76,15 @@ func isQueuedByEvent() bool {
 	return features.Enabled(features.ACRequeueAfter)
 }
 
+// storable returns a message that a condition can hold: that of a rejection has the words
+// of all checks.
+func storable(message string) string {
+	if !features.Enabled(features.ACRequeueAfter) {
+		return message
+	}
+	return api.TruncateConditionMessage(message)
+}
+
 // addToQueues puts the workload into the queues. Without its queue it is queued
 // with that.
 func (r *WorkloadReconciler) addToQueues(ctx context.Context, wl *kueue.Workload) {

@@ -18,6 +18,7 @@ package core
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,6 +40,29 @@ import (
 	"sigs.k8s.io/kueue/pkg/workload"
 	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
 )
+
+// A check may say as much as a condition holds, and the reason is in front of it.
+func TestRejectedWithManyWords(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	start := time.Now().Truncate(time.Second)
+	rejected := kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStateRejected, Message: strings.Repeat("no ", 10_900)}
+	for name, wl := range map[string]*utiltestingapi.WorkloadWrapper{
+		"in the queue": retryWorkload(start),
+		"holds quota":  retryWorkload(start).SimpleReserveQuota("cq", "flavor", start),
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newRetryFixture(t, wl.AdmissionChecks(rejected, kueue.AdmissionCheckState{Name: "b", State: kueue.CheckStatePending}).Obj(), start)
+			got := f.reconcileAt(0, 1, 0)
+			f.expectReason(got, kueue.WorkloadDeactivationTarget, kueue.WorkloadEvictedByAdmissionCheck)
+			const most = 32 * 1024
+			for _, cond := range got.Status.Conditions {
+				if len(cond.Message) > most {
+					t.Errorf("The message of %s has %d characters, a condition holds %d", cond.Type, len(cond.Message), most)
+				}
+			}
+		})
+	}
+}
 
 func (f *retryFixture) expectReason(wl *kueue.Workload, conditionType, want string) {
 	f.Helper()

@@ -24,6 +24,12 @@ import (
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 )
 
+// followQueueName gives a workload the queue that its job has now, unless another
+// controller does.
+func (r *JobReconciler) followQueueName(ctx context.Context, job GenericJob, wl *kueue.Workload) error {
+	return r.handleQueueNameChange(ctx, job, wl)
+}
+
 // updatePriorityOfWaiting has nothing to do: every workload has got the priority of
 // its job already.
 func (r *JobReconciler) updatePriorityOfWaiting(context.Context, GenericJob, client.Object, *kueue.Workload) (bool, error) {

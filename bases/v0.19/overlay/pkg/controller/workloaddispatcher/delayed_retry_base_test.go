@@ -55,7 +55,7 @@ func TestNominatesForEvictedForRetry(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, tc.gate)
 			ctx, _ := utiltesting.ContextWithLog(t)
-			wl := utiltestingapi.MakeWorkload("wl", "ns").SimpleReserveQuota("cq", "flavor", now).
+			wl := utiltestingapi.MakeWorkload("wl", "ns").SimpleReserveQuota("cq", "flavor", now).AdmittedAt(true, now).
 				AdmissionChecks(kueue.AdmissionCheckState{Name: "multikueue", State: tc.state, LastTransitionTime: metav1.NewTime(now)})
 			if tc.evicted {
 				wl.Condition(metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByAdmissionCheck})

@@ -127,7 +127,7 @@ func TestEvictedForRetryIsStoppedByAnotherWorker(t *testing.T) {
 			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, tc.gate)
 			ctx, _ := utiltesting.ContextWithLog(t)
 			local := utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault).
-				ReserveQuotaAt(utiltestingapi.MakeAdmission("cq").Obj(), now.Add(-time.Minute)).
+				ReserveQuotaAt(utiltestingapi.MakeAdmission("cq").Obj(), now.Add(-time.Minute)).AdmittedAt(true, now).
 				AdmissionChecks(
 					kueue.AdmissionCheckState{Name: "multikueue", State: tc.state, LastTransitionTime: metav1.NewTime(now)},
 					kueue.AdmissionCheckState{Name: "budget", State: tc.other, LastTransitionTime: metav1.NewTime(now)},
