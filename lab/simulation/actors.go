@@ -381,6 +381,9 @@ func (w *World) conclude(rng *randSource) error {
 	if err := w.admin.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: localQueue}, &kueue.LocalQueue{}); err != nil {
 		w.recreateLocalQueue()
 	}
+	if err := w.restoreWorkers(func() error { return w.settle(rng.next()) }); err != nil {
+		return err
+	}
 	for !w.isLed() {
 		time.Sleep(time.Second)
 		if err := w.settle(rng.next()); err != nil {
@@ -429,11 +432,8 @@ func (w *World) conclude(rng *randSource) error {
 				continue
 			}
 			for _, check := range wl.Status.AdmissionChecks {
-				if check.Name == provisioningCheck {
-					continue
-				}
-				if check.State == kueue.CheckStatePending {
-					c := w.checks[check.Name][0]
+				if replicas := w.checks[check.Name]; len(replicas) > 0 && check.State == kueue.CheckStatePending {
+					c := replicas[0]
 					c.read(wl.Name)
 					c.say(wl.Name, verdict{state: kueue.CheckStateReady}, applies)
 				}

@@ -104,6 +104,7 @@ func loadResources(tree string) error {
 		{gv: corev1.SchemeGroupVersion, kind: "Namespace", plural: "namespaces", global: true},
 		{gv: corev1.SchemeGroupVersion, kind: "Node", plural: "nodes", global: true},
 		{gv: corev1.SchemeGroupVersion, kind: "Pod", plural: "pods"},
+		{gv: corev1.SchemeGroupVersion, kind: "Secret", plural: "secrets", plain: true},
 		{gv: corev1.SchemeGroupVersion, kind: "LimitRange", plural: "limitranges", plain: true},
 		{gv: corev1.SchemeGroupVersion, kind: "PodTemplate", plural: "podtemplates", plain: true},
 		{gv: corev1.SchemeGroupVersion, kind: "Event", plural: "events", plain: true},

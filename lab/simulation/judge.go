@@ -439,10 +439,13 @@ func (j *judge) switched(on bool) {
 }
 
 // answered: no value that the API has stored makes a write of Kueue's invalid. A
-// workload whose job is moved when it has just been given quota stays in its queue.
+// workload whose job is moved when it has just been given quota stays in its queue. And
+// upstream prefers the older copy of a worker that is back to the one that was chosen
+// since, whose name the API does not let it replace.
 func (j *judge) answered(call *memapi.Call, err error) {
 	isMove := j.world.config.Cohort && call.Verb == "PUT" && call.Subresource == ""
-	if apierrors.IsInvalid(err) && !isMove && features.Enabled(features.ACRequeueAfter) {
+	isBack := !j.world.lostWorker.IsZero() && err != nil && strings.Contains(err.Error(), "clusterName is immutable")
+	if apierrors.IsInvalid(err) && !isMove && !isBack && features.Enabled(features.ACRequeueAfter) {
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		j.fail("rule 1, no write is refused", "%s %s: %v", call.Caller, call, err)
@@ -908,6 +911,7 @@ func (j *judge) quiet() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	stopped := j.queueIsStopped()
+	canStop := j.world.hasWorkers()
 	now := time.Now()
 	// The one who leads may have another clock.
 	overdue := 2*time.Second + j.world.apart()
@@ -936,7 +940,7 @@ func (j *judge) quiet() error {
 			}
 		}
 		if !workload.IsActive(wl) {
-			if wl.Status.RequeueState != nil || workload.HasQuotaReservation(wl) {
+			if wl.Status.RequeueState != nil || workload.HasQuotaReservation(wl) && canStop && !(j.world.config.MultiKueue && jobsAreManagedBy) {
 				j.fail("rule 11", "something is left on a deactivated workload: %s", describe(wl))
 			}
 			for _, check := range wl.Status.AdmissionChecks {
@@ -949,12 +953,12 @@ func (j *judge) quiet() error {
 		if rejected > 0 {
 			j.fail("rule 8", "rejected, and still active: %s", describe(wl))
 		}
-		if retry > 0 && workload.HasQuotaReservation(wl) {
+		if retry > 0 && workload.HasQuotaReservation(wl) && canStop {
 			j.fail("rule 3", "a check asks for a retry, and the quota is held: %s", describe(wl))
 		}
 		until := j.deadline(wl)
 		switch {
-		case retry == 0 || stopped:
+		case retry == 0 || stopped || workload.HasQuotaReservation(wl):
 		case now.Before(until):
 			requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
 			_, afterTimeout := workload.IsEvictedByPodsReadyTimeout(wl)
@@ -1022,7 +1026,7 @@ func (j *judge) progress(stopped bool) {
 		}
 	}
 	j.overcommitted(held)
-	if stopped || held >= cpus || j.isBlocked(all) || j.world.nodeLost() {
+	if stopped || held >= cpus || j.isBlocked(all) || j.world.nodeLost() || !j.world.hasWorkers() {
 		return
 	}
 	// All ask for the same: the head of a StrictFIFO fits, too.

@@ -35,12 +35,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	configapi "sigs.k8s.io/kueue/apis/config/v1beta1"
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
 	schdcache "sigs.k8s.io/kueue/pkg/cache/scheduler"
+	"sigs.k8s.io/kueue/pkg/controller/admissionchecks/multikueue"
 	"sigs.k8s.io/kueue/pkg/controller/core/indexer"
 
 	"kueue-acrequeueafter/lab/simulation/memapi"
@@ -64,6 +66,7 @@ type process struct {
 func (w *World) startProcess(name string) (*process, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &process{name: name, started: time.Now(), cancel: cancel, dead: make(chan struct{}), done: make(chan error, 1)}
+	w.newest = p
 	gate := func(req *http.Request, call *memapi.Call) memapi.Fate { return w.hold(req.Context(), p, call) }
 	workers := 2
 	if w.config.Replicas > 1 {
@@ -196,6 +199,14 @@ func (m manager) GetCache() cache.Cache {
 		return m.Manager.GetCache()
 	}
 	return lateCache{m.Manager.GetCache(), m}
+}
+
+// Add adds all but what watches files: a bubble does not wait for those.
+func (m manager) Add(runnable ctrlmanager.Runnable) error {
+	if _, found := runnable.(*multikueue.KubeConfigFSWatcher); found {
+		return nil
+	}
+	return m.Manager.Add(runnable)
 }
 
 type lateCache struct {

@@ -56,6 +56,10 @@ const requestsGate featuregate.Feature = ""
 // v0.14.8 does not have it.
 const podsGate featuregate.Feature = ""
 
+// jobsAreManagedBy: a Job says that MultiKueue runs it elsewhere. v0.14.8 has that behind a
+// gate that is off.
+const jobsAreManagedBy = false
+
 type eventRecorder = record.EventRecorder
 
 // setUp does what cmd/kueue does.
@@ -85,6 +89,9 @@ func (w *World) setUp(ctx context.Context, p *process) error {
 		return err
 	}
 	if err := prov.SetupWithManager(mgr); err != nil {
+		return err
+	}
+	if err := w.setUpMultiKueue(ctx, mgr); err != nil {
 		return err
 	}
 	options := []jobframework.Option{
@@ -121,4 +128,8 @@ func fairSharing() *configapi.FairSharing {
 
 func joinCohort(cq *kueue.ClusterQueueSpec, name kueue.CohortReference) {
 	cq.Cohort = name
+}
+
+func clusterSpec(kubeconfig kueue.KubeConfig) kueue.MultiKueueClusterSpec {
+	return kueue.MultiKueueClusterSpec{KubeConfig: kubeconfig}
 }

@@ -28,7 +28,7 @@ import (
 )
 
 // reaches are worlds with one thing more.
-var reaches = map[string]*rapid.Generator[Schedule]{"clocks": clockSchedules, "topology": topologySchedules, "pods": podSchedules, "jobsets": jobSetSchedules}
+var reaches = map[string]*rapid.Generator[Schedule]{"clocks": clockSchedules, "topology": topologySchedules, "pods": podSchedules, "jobsets": jobSetSchedules, "multikueue": multiKueueSchedules}
 
 // clockSchedules have managers whose clocks differ, and which take over from one another.
 var clockSchedules = rapid.Custom(func(t *rapid.T) Schedule {
@@ -56,6 +56,14 @@ var podSchedules = rapid.Custom(func(t *rapid.T) Schedule {
 var jobSetSchedules = rapid.Custom(func(t *rapid.T) Schedule {
 	s := generator(with(map[Op]int{OpJob: 4, OpFinish: 3, OpMove: 3})).Draw(t, "schedule")
 	s.Config.JobSets, s.Config.Cohort = true, rapid.Bool().Draw(t, "cohort")
+	return s
+})
+
+// multiKueueSchedules have jobs that run in worker clusters, which are lost at times.
+var multiKueueSchedules = rapid.Custom(func(t *rapid.T) Schedule {
+	s := generator(with(map[Op]int{OpWorker: 6, OpReady: 12, OpFinish: 2})).Draw(t, "schedule")
+	s.Config.MultiKueue, s.Config.Cohort = true, rapid.Bool().Draw(t, "cohort")
+	s.Config.Replicas, s.Config.PodsReady, s.Config.Provisioning = 1, false, false
 	return s
 })
 

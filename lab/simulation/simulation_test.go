@@ -514,7 +514,9 @@ func TestSurvey(t *testing.T) {
 		features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, mergePatch)
 		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
 		schedule := schedules.Example(seed)
-		if switched {
+		if name := os.Getenv("SIMULATION_REACH"); name != "" {
+			schedule = reach(name).Example(seed)
+		} else if switched {
 			schedule = generator(with(map[Op]int{OpGate: 4})).Example(seed)
 		}
 		result := Run(t, schedule)
@@ -524,7 +526,7 @@ func TestSurvey(t *testing.T) {
 		if len(broken[result.Kind()]) == 0 {
 			fmt.Printf("%s, seed %d, merge patch %v, %s:\n    %v\n", time.Now().Format(time.TimeOnly), seed, mergePatch, schedule, result.Err)
 		}
-		if limit == 1 {
+		if limit == 1 || os.Getenv("SURVEY_TRACE") != "" {
 			fmt.Println(result)
 		}
 		broken[result.Kind()] = append(broken[result.Kind()], strconv.Itoa(seed))

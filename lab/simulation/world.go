@@ -90,6 +90,8 @@ type Config struct {
 	Topology bool
 	// Pods: every other job is a plain pod. JobSets: it is a JobSet.
 	Pods, JobSets bool
+	// MultiKueue: jobs run in one of two worker clusters, which a check has chosen.
+	MultiKueue bool
 }
 
 const (
@@ -151,9 +153,16 @@ type World struct {
 	broken time.Time
 
 	procs   []*process
-	started int
-	jobs    int
-	limits  int
+	newest  *process
+	workers []*worker
+	// lostWorker is when one was lost last, which may come back with an older copy, or
+	// zero. Kueue does not see at once that it is back.
+	lostWorker time.Time
+	// restored: Kueue sees all of them again, to the end.
+	restored bool
+	started  int
+	jobs     int
+	limits   int
 	// busy is how often checks still answer with a Retry at once.
 	busy       int
 	busyManner manner
@@ -200,6 +209,9 @@ func newWorld(config Config) (*World, error) {
 			w.checks[name] = append(w.checks[name], &checkController{name: name, client: c, world: w, seen: make(map[string]*unstructured.Unstructured)})
 		}
 	}
+	if err := w.startWorkers(); err != nil {
+		return nil, err
+	}
 	if err := w.populate(); err != nil {
 		return nil, err
 	}
@@ -228,6 +240,7 @@ func (w *World) populate() error {
 		&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Name: localQueue, Namespace: namespace}, Spec: kueue.LocalQueueSpec{ClusterQueue: clusterQueue}},
 	}
 	objects = append(objects, w.flavors()...)
+	objects = append(objects, w.multiKueue()...)
 	for _, name := range checkNames {
 		ac := &kueue.AdmissionCheck{ObjectMeta: metav1.ObjectMeta{Name: string(name)}, Spec: kueue.AdmissionCheckSpec{ControllerName: "example.com/check"}}
 		if w.config.Policy && name == policyCheck {
@@ -315,6 +328,9 @@ func (w *World) strategy(names ...kueue.AdmissionCheckReference) *kueue.Admissio
 	}
 	if w.config.Provisioning {
 		s.AdmissionChecks = append(s.AdmissionChecks, kueue.AdmissionCheckStrategyRule{Name: provisioningCheck})
+	}
+	if w.config.MultiKueue {
+		s.AdmissionChecks = append(s.AdmissionChecks, kueue.AdmissionCheckStrategyRule{Name: multiKueueCheck})
 	}
 	return s
 }
@@ -408,6 +424,9 @@ func (w *World) moves() []func() error {
 	moves := w.corrections()
 	if w.busy > 0 {
 		moves = append(moves, w.answers()...)
+	}
+	for _, k := range w.workers {
+		moves = append(moves, k.moves()...)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -624,6 +643,9 @@ func (w *World) createJob(queue, priority string) {
 	if w.config.Topology {
 		job.Spec.Template.Annotations = map[string]string{kueue.PodSetRequiredTopologyAnnotation: corev1.LabelHostname}
 	}
+	if w.config.MultiKueue && jobsAreManagedBy {
+		job.Spec.ManagedBy = ptr.To(kueue.MultiKueueControllerName)
+	}
 	if priority != "" {
 		job.Labels[constants.WorkloadPriorityClassLabel] = priority
 	}
@@ -638,10 +660,14 @@ func (w *World) createJob(queue, priority string) {
 func (w *World) runJobs() bool {
 	changed := w.runPods()
 	changed = w.runJobSets() || changed
+	changed = w.runWorkers() || changed
 	for _, obj := range w.api.List(batchv1.SchemeGroupVersion.WithResource("jobs")) {
 		job := &batchv1.Job{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, job); err != nil {
 			panic(err)
+		}
+		if job.Spec.ManagedBy != nil {
+			continue
 		}
 		want, ready := int32(1), int32(1)
 		if ptr.Deref(job.Spec.Suspend, false) || jobFinished(job) {
@@ -672,6 +698,10 @@ func jobFinished(job *batchv1.Job) bool {
 }
 
 func (w *World) finishJob(name string) {
+	if w.config.MultiKueue {
+		w.finishRemote(name)
+		return
+	}
 	job := &batchv1.Job{}
 	if err := w.admin.Get(context.Background(), types.NamespacedName{Namespace: namespace, Name: name}, job); err != nil {
 		w.finishPod(name)

@@ -316,6 +316,15 @@ func (w *Watch) Deliver() error {
 	return nil
 }
 
+// Disconnect ends all watches, as the loss of the network does.
+func (s *Server) Disconnect() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.watches {
+		w.Break()
+	}
+}
+
 // Break ends the watch, as a timeout or a restart of the API server does.
 func (w *Watch) Break() {
 	w.reader.Close()

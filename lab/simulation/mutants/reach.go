@@ -50,6 +50,13 @@ var ofReach = []Mutant{
 		New:   "return MUTANT || ptr.Deref(j.Spec.Suspend, false)",
 	},
 	{
+		// Another worker can then not be chosen any more.
+		Name: "worker-remembered", File: "pkg/workload/delayed_retry_stopping.go", Reach: "multikueue",
+		Rules: []string{"rule 1, no write is refused"},
+		Old:   "wl.Status.ClusterName = nil",
+		New:   "if !MUTANT {\nwl.Status.ClusterName = nil\n}",
+	},
+	{
 		// One that waits has not run, and would not come back.
 		Name: "waiting-pod-deleted", File: pods, Reach: "pods",
 		Rules: []string{"a pod that has not run"},

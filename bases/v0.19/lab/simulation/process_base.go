@@ -60,6 +60,9 @@ const requestsGate = features.CleanupProvisioningRequestsOnEviction
 // runs then.
 const podsGate = features.SkipReassignmentForPodOwnedWorkloads
 
+// jobsAreManagedBy: a Job says that MultiKueue runs it elsewhere.
+const jobsAreManagedBy = true
+
 type eventRecorder = events.EventRecorder
 
 // setUp does what cmd/kueue does.
@@ -123,6 +126,9 @@ func (w *World) setUp(ctx context.Context, p *process) error {
 	if err := prov.SetupWithManager(mgr); err != nil {
 		return err
 	}
+	if err := w.setUpMultiKueue(ctx, mgr); err != nil {
+		return err
+	}
 	options := []jobframework.Option{
 		jobframework.WithManageJobsWithoutQueueName(false),
 		jobframework.WithManagedJobsNamespaceSelector(labels.Everything()),
@@ -163,4 +169,8 @@ func fairSharing() *configapi.FairSharing {
 
 func joinCohort(cq *kueue.ClusterQueueSpec, name kueue.CohortReference) {
 	cq.CohortName = name
+}
+
+func clusterSpec(kubeconfig kueue.KubeConfig) kueue.MultiKueueClusterSpec {
+	return kueue.MultiKueueClusterSpec{ClusterSource: kueue.ClusterSource{KubeConfig: &kubeconfig}}
 }
