@@ -132,7 +132,8 @@ type lastRequest struct {
 	attempt int
 
 	failed, revoked, provisioned bool
-	// muddled: with the gate off the base made two, or began anew.
+	// muddled: with the gate off the base made two, or began anew, or deleted one that
+	// had failed before anybody looked at it.
 	muddled bool
 }
 
@@ -280,8 +281,11 @@ func (j *judge) onWrite(write memapi.Write) {
 			return
 		}
 	} else {
-		if kind := write.Old.GetKind(); kind == "Job" || kind == "JobSet" {
+		switch write.Old.GetKind() {
+		case "Job", "JobSet":
 			j.jobDeleted(write)
+		case "ProvisioningRequest":
+			j.requestDeleted(write)
 		}
 		return
 	}
@@ -361,6 +365,14 @@ func (j *judge) request(write memapi.Write) {
 	}
 	if wl != nil && features.Enabled(features.ACRequeueAfter) && (!workload.HasQuotaReservation(wl) || workload.IsEvicted(wl) || workloadCheck(wl, provisioningCheck).State == kueue.CheckStateRetry) {
 		j.fail("rule 14", "%s is created for a workload that waits: %s", write.New.GetName(), describe(wl))
+	}
+}
+
+func (j *judge) requestDeleted(write memapi.Write) {
+	name, _, _ := strings.Cut(write.Old.GetName(), "-"+string(provisioningCheck)+"-")
+	if last := j.requests[name]; last.failed && !features.Enabled(features.ACRequeueAfter) {
+		last.muddled = true
+		j.requests[name] = last
 	}
 }
 

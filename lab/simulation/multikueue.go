@@ -427,6 +427,9 @@ func (w *World) restoreWorkers(settle func() error) error {
 		return nil
 	}
 	for range 40 {
+		if err := settle(); err != nil {
+			return err
+		}
 		connected := true
 		for _, k := range w.workers {
 			cluster := &kueue.MultiKueueCluster{}
@@ -439,9 +442,6 @@ func (w *World) restoreWorkers(settle func() error) error {
 			return nil
 		}
 		time.Sleep(10 * time.Second)
-		if err := settle(); err != nil {
-			return err
-		}
 	}
 	return errors.New("the workers are not seen again")
 }

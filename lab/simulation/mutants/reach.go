@@ -52,7 +52,7 @@ var ofReach = []Mutant{
 	{
 		// Another worker can then not be chosen any more.
 		Name: "worker-remembered", File: "pkg/workload/delayed_retry_stopping.go", Reach: "multikueue",
-		Rules: []string{"rule 1, no write is refused"},
+		Rules: []string{"rule 1, no write is refused", "rule 7, never stuck"},
 		Old:   "wl.Status.ClusterName = nil",
 		New:   "if !MUTANT {\nwl.Status.ClusterName = nil\n}",
 	},
