@@ -585,6 +585,12 @@ var All = append([]Mutant{
 		New:  "kept := MUTANT || check.State != kueue.CheckStateReady ||",
 	},
 	{
+		Name: "end-by-deactivation-unreported", File: reconciler,
+		Test: "pkg/controller/core TestDeactivatedWhileWaitingIsReported",
+		Old:  "err == nil && waited {",
+		New:  "err == nil && waited && !MUTANT {",
+	},
+	{
 		Name: "condition-created-by-a-merge-patch", File: reconciler,
 		Test: "pkg/controller/core TestConditionsOfWorkloadWithDRA",
 		Old:  "if len(created) > 0 {",

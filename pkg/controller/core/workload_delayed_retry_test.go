@@ -802,3 +802,21 @@ func TestConditionsOfWorkloadWithDRA(t *testing.T) {
 		t.Errorf("Unexpected conditions after the requeue: %v", wl.Status.Conditions)
 	}
 }
+
+// An event says that the delay is over, too, if it ends with a deactivation.
+func TestDeactivatedWhileWaitingIsReported(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	start := time.Now().Truncate(time.Second)
+	f := newRetryFixture(t, retryWorkload(start).AdmissionChecks(
+		kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStateRetry, RequeueAfterSeconds: ptr.To[int32](60), LastTransitionTime: metav1.NewTime(start)},
+		kueue.AdmissionCheckState{Name: "b", State: kueue.CheckStatePending},
+	).Obj(), start)
+	wl := f.reconcileAt(0, 1, time.Minute)
+	f.expectEvents("RequeueDelayed")
+	wl.Spec.Active = ptr.To(false)
+	if err := f.client.Update(f.ctx, wl); err != nil {
+		t.Fatalf("Deactivating the workload: %v", err)
+	}
+	f.reconcileAt(time.Second, 1, 0)
+	f.expectEvents("RequeueDelayed", "EvictedDueToDeactivated")
+}
