@@ -22,9 +22,9 @@ import (
 	"sigs.k8s.io/kueue/pkg/workload"
 )
 
-// isAnswered returns true if it is not for a check to say anything of the workload. One
+// takesNoAnswer returns true if a check has nothing to say of the workload. One
 // that is deactivated has its checks set back: to reject it anew would have no end.
-func isAnswered(wl *kueue.Workload) bool {
+func takesNoAnswer(wl *kueue.Workload) bool {
 	return features.Enabled(features.ACRequeueAfter) && !workload.IsActive(wl)
 }
 
