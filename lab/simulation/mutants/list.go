@@ -599,8 +599,8 @@ var All = append([]Mutant{
 	{
 		Name: "request-of-another-check-unheard", File: "pkg/controller/admissionchecks/provisioning/controller.go",
 		Test: "pkg/controller/admissionchecks/provisioning TestReconcileDelayedRetry",
-		Old:  "if pr == nil && hearsRequests(wl) {",
-		New:  "if pr == nil && hearsRequests(wl) && !MUTANT {",
+		Old:  "\tif hearsRequests(wl) {",
+		New:  "\tif hearsRequests(wl) && !MUTANT {",
 	},
 	{
 		Name: "deactivated-rejected-again", File: "pkg/controller/admissionchecks/multikueue/delayed_retry.go",

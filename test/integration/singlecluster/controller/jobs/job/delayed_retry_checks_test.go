@@ -55,7 +55,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, what the checks say"
 		wantCountB int32
 	}
 	longer := lateUpdate{
-		delayA: 3, change: func() { t.retry(t.checkB, 7) },
+		delayA: 6, change: func() { t.retry(t.checkB, 10) },
 		wantWrites: 2, wantLonger: true, wantCountB: 1,
 	}
 	shorter := lateUpdate{
@@ -315,7 +315,9 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, what the checks say"
 			return points(metrics.AdmissionCheckRetriesTotal)
 		}, util.Timeout, util.ShortInterval).Should(gomega.ConsistOf(utiltestingmetrics.MetricDataPoint{Labels: ofCheck(t.checkA), Value: 1}))
 		gomega.Expect(points(metrics.AdmissionCheckRetryDelay)).To(gomega.ConsistOf(utiltestingmetrics.MetricDataPoint{Labels: ofCheck(t.checkA)}))
-		gomega.Expect(points(metrics.AdmissionCheckRetryLateness)).To(gomega.HaveLen(1))
+		gomega.Eventually(func() []utiltestingmetrics.MetricDataPoint {
+			return points(metrics.AdmissionCheckRetryLateness)
+		}, util.Timeout, util.ShortInterval).Should(gomega.HaveLen(1))
 		gomega.Eventually(func() []utiltestingmetrics.MetricDataPoint {
 			return points(metrics.AdmissionCheckRetryWaits)
 		}, util.Timeout, util.ShortInterval).Should(gomega.ConsistOf(utiltestingmetrics.MetricDataPoint{Labels: inQueue}))

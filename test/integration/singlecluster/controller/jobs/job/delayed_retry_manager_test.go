@@ -217,7 +217,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, with two replicas", 
 		ginkgo.GinkgoHelper()
 		leaderElection := &componentconfigv1alpha1.LeaderElectionConfiguration{
 			LeaderElect:   ptr.To(true),
-			LeaseDuration: metav1.Duration{Duration: 3 * time.Second},
+			LeaseDuration: metav1.Duration{Duration: 6 * time.Second},
 		}
 		started := replica{}
 		var replicaCtx context.Context
@@ -238,7 +238,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, with two replicas", 
 			o.LeaderElectionNamespace = metav1.NamespaceDefault
 			o.LeaderElectionReleaseOnCancel = releaseLease
 			o.LeaseDuration = ptr.To(leaderElection.LeaseDuration.Duration)
-			o.RenewDeadline = ptr.To(2 * time.Second)
+			o.RenewDeadline = ptr.To(4 * time.Second)
 			o.RetryPeriod = ptr.To(500 * time.Millisecond)
 
 			// The replicas share a host, and so cannot share the port. The first one has
@@ -292,7 +292,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, with two replicas", 
 
 			ginkgo.It("Should requeue in time when the leader changes and no check speaks any more", func() {
 				t.reserveFirst(t.ruleFor(t.checkA))
-				t.retry(t.checkA, 6)
+				t.retry(t.checkA, 10)
 				released := t.expectReleased()
 				changeLeader()
 				t.expectRetryCycle(released, map[string]int32{t.checkA.Name: 1})

@@ -48,7 +48,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", delayedRetryLabels,
 				otherKey := t.createJob("other")
 
 				start := time.Now()
-				t.setCheck(write, t.checkA, kueue.CheckStateRetry, ptr.To[int32](3))
+				t.setCheck(write, t.checkA, kueue.CheckStateRetry, ptr.To[int32](5))
 				retry := t.wl.until("in Retry", util.Timeout, workload.HasRetryChecks)
 
 				ginkgo.By("checking that the quota is used by the other job while this one waits")
@@ -56,7 +56,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", delayedRetryLabels,
 				released := t.wl.until("evicted", util.Timeout, workload.IsEvicted)
 				gomega.Expect(workload.HasQuotaReservation(t.wl.versions[released])).To(gomega.BeFalse(), "there is no job to stop first")
 				gomega.Expect(t.wl.versions[released].Status.AdmissionChecks[0].State).To(gomega.Equal(kueue.CheckStateRetry))
-				gomega.Expect(requeueAtOf(t.wl.versions[released])).To(gomega.BeTemporally(">=", start.Add(3*time.Second)))
+				gomega.Expect(requeueAtOf(t.wl.versions[released])).To(gomega.BeTemporally(">=", start.Add(5*time.Second)))
 				for _, condition := range []string{kueue.WorkloadEvicted, kueue.WorkloadQuotaReserved, kueue.WorkloadRequeued} {
 					message := apimeta.FindStatusCondition(t.wl.versions[released].Status.Conditions, condition).Message
 					gomega.Expect(message).To(gomega.And(gomega.ContainSubstring(t.checkA.Name), gomega.ContainSubstring(requeueAtOf(t.wl.versions[released]).UTC().Format(time.RFC3339))), condition)
@@ -71,7 +71,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", delayedRetryLabels,
 				}, util.Timeout, util.Interval).Should(gomega.Succeed())
 
 				requeued := t.expectRetryCycle(retry, map[string]int32{t.checkA.Name: 1})
-				gomega.Expect(t.wl.seen[requeued]).To(gomega.BeTemporally(">=", start.Add(3*time.Second)))
+				gomega.Expect(t.wl.seen[requeued]).To(gomega.BeTemporally(">=", start.Add(5*time.Second)))
 
 				ginkgo.By("checking that the retry took three writes: evicted and released, requeued, reserved")
 				gomega.Expect([]int{released, requeued, len(t.wl.versions) - 1}).To(gomega.Equal([]int{retry + 1, retry + 2, retry + 3}))
