@@ -376,6 +376,7 @@ func (w *World) conclude(rng *randSource) error {
 	w.judge.unready = map[string]bool{}
 	w.busy = 0
 	w.restoreNodes()
+	w.scaleAll()
 	w.setStopPolicy(kueue.None)
 	w.setChecks(checkNames...)
 	if err := w.admin.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: localQueue}, &kueue.LocalQueue{}); err != nil {
@@ -412,8 +413,9 @@ func (w *World) conclude(rng *randSource) error {
 			}
 		}
 		open = open[:0]
-		for _, wl := range w.workloads() {
-			if workload.IsFinished(wl) || isLeftByBase(wl) {
+		all := w.workloads()
+		for _, wl := range all {
+			if workload.IsFinished(wl) || isLeftByBase(wl) || isTorn(wl, all) {
 				continue
 			}
 			open = append(open, wl.Name)
@@ -444,8 +446,9 @@ func (w *World) conclude(rng *randSource) error {
 		}
 		time.Sleep(2 * time.Second)
 	}
-	for _, wl := range w.workloads() {
-		if !workload.IsFinished(wl) && !isLeftByBase(wl) {
+	all := w.workloads()
+	for _, wl := range all {
+		if !workload.IsFinished(wl) && !isLeftByBase(wl) && !isTorn(wl, all) {
 			return &Violation{Rule: "rule 7, never stuck", Detail: "everything is over, but not " + describe(wl)}
 		}
 	}

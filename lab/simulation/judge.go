@@ -50,6 +50,7 @@ import (
 	"sigs.k8s.io/kueue/pkg/metrics"
 	"sigs.k8s.io/kueue/pkg/util/priority"
 	"sigs.k8s.io/kueue/pkg/workload"
+	"sigs.k8s.io/kueue/pkg/workloadslicing"
 
 	"kueue-acrequeueafter/lab/simulation/memapi"
 )
@@ -274,8 +275,11 @@ func (j *judge) onWrite(write memapi.Write) {
 		if write.New.GetKind() == "ProvisioningRequest" {
 			j.request(write)
 		}
-		if write.New.GetKind() == "Pod" {
+		switch write.New.GetKind() {
+		case "Pod":
 			j.pod(write)
+		case "Job":
+			j.job(write)
 		}
 		if write.New.GetKind() != "Workload" {
 			return
@@ -646,6 +650,9 @@ func (j *judge) statusWrite(process string, old, wl *kueue.Workload) {
 
 	if !workload.HasQuotaReservation(old) && workload.HasQuotaReservation(wl) {
 		j.seenEvents["reservations"]++
+		if workloadslicing.ReplacementForKey(wl) != nil {
+			j.seenEvents["slices replaced"]++
+		}
 		if until := j.deadline(old); now.Before(until) {
 			j.fail("rule 7, never early", "quota is reserved for %s although it has to wait until %s: %s", wl.Name, j.at(until), describe(old))
 		}
@@ -927,8 +934,9 @@ func (j *judge) quiet() error {
 	now := time.Now()
 	// The one who leads may have another clock.
 	overdue := 2*time.Second + j.world.apart()
-	for _, wl := range j.world.workloads() {
-		if workload.IsFinished(wl) {
+	all := j.world.workloads()
+	for _, wl := range all {
+		if workload.IsFinished(wl) || isTorn(wl, all) {
 			continue
 		}
 		if !features.Enabled(features.ACRequeueAfter) {
@@ -940,6 +948,7 @@ func (j *judge) quiet() error {
 			continue
 		}
 		j.leftovers(wl)
+		j.worker(wl)
 		retry, rejected := 0, 0
 		for _, check := range wl.Status.AdmissionChecks {
 			if j.isRequired(wl, check.Name) {
@@ -1033,11 +1042,14 @@ func (j *judge) progress(stopped bool) {
 	var held int
 	all := j.world.workloads()
 	for _, wl := range all {
-		if workload.HasQuotaReservation(wl) && !workload.IsFinished(wl) {
-			held++
+		if workload.HasQuotaReservation(wl) && !workload.IsFinished(wl) && !isReplaced(wl, all) {
+			held += pods(wl)
 		}
 	}
 	j.overcommitted(held)
+	if slices.ContainsFunc(all, func(wl *kueue.Workload) bool { return isPending(wl) && isScaled(wl) }) {
+		return
+	}
 	if stopped || held >= cpus || j.isBlocked(all) || j.world.nodeLost() || !j.world.hasWorkers() {
 		return
 	}

@@ -445,3 +445,12 @@ func (w *World) restoreWorkers(settle func() error) error {
 	}
 	return errors.New("the workers are not seen again")
 }
+
+// worker: none is nominated for a check that is Ready, and Kueue's webhook, which is not
+// here, lets only those be named that are.
+func (j *judge) worker(wl *kueue.Workload) {
+	check := workloadCheck(wl, multiKueueCheck)
+	if check != nil && check.State == kueue.CheckStateReady && workload.HasQuotaReservation(wl) && !workload.IsEvicted(wl) && wl.Status.ClusterName == nil {
+		j.fail("rule 15, worker", "%s is Ready, and has no worker: %s", multiKueueCheck, describe(wl))
+	}
+}

@@ -60,6 +60,9 @@ const podsGate featuregate.Feature = ""
 // gate that is off.
 const jobsAreManagedBy = false
 
+// elasticByDefault: v0.14.8 has elastic jobs behind a gate that is off.
+const elasticByDefault = false
+
 type eventRecorder = record.EventRecorder
 
 // setUp does what cmd/kueue does.

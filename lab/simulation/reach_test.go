@@ -28,7 +28,7 @@ import (
 )
 
 // reaches are worlds with one thing more.
-var reaches = map[string]*rapid.Generator[Schedule]{"clocks": clockSchedules, "topology": topologySchedules, "pods": podSchedules, "jobsets": jobSetSchedules, "multikueue": multiKueueSchedules}
+var reaches = map[string]*rapid.Generator[Schedule]{"clocks": clockSchedules, "topology": topologySchedules, "pods": podSchedules, "jobsets": jobSetSchedules, "elastic": elasticSchedules, "multikueue": multiKueueSchedules}
 
 // clockSchedules have managers whose clocks differ, and which take over from one another.
 var clockSchedules = rapid.Custom(func(t *rapid.T) Schedule {
@@ -67,6 +67,13 @@ var multiKueueSchedules = rapid.Custom(func(t *rapid.T) Schedule {
 	return s
 })
 
+// elasticSchedules have elastic jobs among the others, which are scaled.
+var elasticSchedules = rapid.Custom(func(t *rapid.T) Schedule {
+	s := generator(with(map[Op]int{OpScale: 10, OpReady: 12, OpFinish: 2})).Draw(t, "schedule")
+	s.Config.Elastic, s.Config.Cohort = true, rapid.Bool().Draw(t, "cohort")
+	return s
+})
+
 // reach returns the schedules of a reach, or of all.
 func reach(name string) *rapid.Generator[Schedule] {
 	if name != "" {
@@ -89,7 +96,7 @@ func TestReach(t *testing.T) {
 		check(t, schedules, total)(rt)
 	})
 	t.Log(total)
-	for _, event := range []string{"requeues by another clock", "second passes", "pods deleted"} {
+	for _, event := range []string{"requeues by another clock", "second passes", "pods deleted", "slices replaced"} {
 		if total.schedules >= 100 && total.events[event] == 0 && os.Getenv("SIMULATION_REACH") == "" {
 			t.Errorf("There were no %s", event)
 		}

@@ -73,11 +73,12 @@ const (
 	OpMove
 	OpNode
 	OpWorker
+	OpScale
 	ops
 )
 
 func (s Step) String() string {
-	names := [...]string{"nothing", "advance", "settle", "sleep", "read", "retry", "answer", "job", "active", "stop", "checks", "crash", "lose", "break", "queue", "pods", "finish", "ready", "gate", "provision", "limits", "busy", "policy", "move", "node", "worker"}
+	names := [...]string{"nothing", "advance", "settle", "sleep", "read", "retry", "answer", "job", "active", "stop", "checks", "crash", "lose", "break", "queue", "pods", "finish", "ready", "gate", "provision", "limits", "busy", "policy", "move", "node", "worker", "scale"}
 	return fmt.Sprintf("%s(%d,%d,%d)", names[s.Op], s.A, s.B, s.C)
 }
 
@@ -134,6 +135,7 @@ func Run(t *testing.T, s Schedule) (result Result) {
 	gate := features.Enabled(features.ACRequeueAfter)
 	defer func() { _ = setFeature(features.ACRequeueAfter, gate) }()
 	defer func() { _ = setFeature(features.ACRetryStrategy, false) }()
+	defer func() { _ = setFeature(features.ElasticJobsViaWorkloadSlices, elasticByDefault) }()
 	defer func() {
 		// What a broken rule leaves running may never end: on v0.19 the scheduler
 		// tells a controller, that is gone, of each reservation that was refused. And
@@ -322,6 +324,8 @@ func (w *World) step(s Step, rng *rand.Rand) error {
 		if w.config.MultiKueue {
 			w.disturb(w.workers[s.A%len(w.workers)], s.B, s.C)
 		}
+	case OpScale:
+		w.scaleJob(fmt.Sprintf("j%d", 1+s.A%max(w.jobs, 1)), 1+int32(s.B%maxPods))
 	case OpFinish:
 		w.finishJob(fmt.Sprintf("j%d", 1+s.A%max(w.jobs, 1)))
 	}

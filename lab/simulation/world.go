@@ -44,6 +44,7 @@ import (
 	"sigs.k8s.io/kueue/pkg/controller/constants"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/metrics"
+	"sigs.k8s.io/kueue/pkg/workloadslicing"
 
 	"kueue-acrequeueafter/lab/simulation/memapi"
 )
@@ -90,6 +91,8 @@ type Config struct {
 	Topology bool
 	// Pods: every other job is a plain pod. JobSets: it is a JobSet.
 	Pods, JobSets bool
+	// Elastic: every other job is an elastic one, which is scaled.
+	Elastic bool
 	// MultiKueue: jobs run in one of two worker clusters, which a check has chosen.
 	MultiKueue bool
 }
@@ -192,7 +195,7 @@ func newWorld(config Config) (*World, error) {
 	metrics.PendingWorkloads.Reset() // all runs of this process share it
 	w := &World{config: config, start: time.Now(), checks: make(map[kueue.AdmissionCheckReference][]*checkController)}
 	w.judge = newJudge(w)
-	if err := errors.Join(setFeature(requestsGate, !config.KeepRequests), setFeature(podsGate, false), setFeature(features.ACRetryStrategy, config.Policy)); err != nil {
+	if err := errors.Join(setFeature(requestsGate, !config.KeepRequests), setFeature(podsGate, false), setFeature(features.ACRetryStrategy, config.Policy), setFeature(features.ElasticJobsViaWorkloadSlices, config.Elastic || elasticByDefault)); err != nil {
 		return nil, err
 	}
 	w.api = memapi.NewServer(scheme, resources, memapi.Options{OnWrite: w.judge.onWrite, OnList: w.judge.listed})
@@ -617,7 +620,8 @@ func (w *World) workloads() []*kueue.Workload {
 func (w *World) createJob(queue, priority string) {
 	w.jobs++
 	name := fmt.Sprintf("j%d", w.jobs)
-	switch isOther := w.jobs%2 == 1; {
+	isOther := w.jobs%2 == 1
+	switch {
 	case isOther && w.config.Pods:
 		w.createPod(name, queue, priority)
 		return
@@ -642,6 +646,10 @@ func (w *World) createJob(queue, priority string) {
 	}
 	if w.config.Topology {
 		job.Spec.Template.Annotations = map[string]string{kueue.PodSetRequiredTopologyAnnotation: corev1.LabelHostname}
+	}
+	if isOther && w.config.Elastic {
+		job.Annotations = map[string]string{workloadslicing.EnabledAnnotationKey: workloadslicing.EnabledAnnotationValue}
+		job.Spec.Completions = ptr.To[int32](maxPods)
 	}
 	if w.config.MultiKueue && jobsAreManagedBy {
 		job.Spec.ManagedBy = ptr.To(kueue.MultiKueueControllerName)
@@ -669,11 +677,12 @@ func (w *World) runJobs() bool {
 		if job.Spec.ManagedBy != nil {
 			continue
 		}
-		want, ready := int32(1), int32(1)
+		want := *job.Spec.Parallelism
 		if ptr.Deref(job.Spec.Suspend, false) || jobFinished(job) {
 			want = 0
 		}
-		if want == 0 || w.judge.unready[job.Name] {
+		ready := want
+		if w.judge.unready[job.Name] {
 			ready = 0
 		}
 		if job.Status.Active == want && ptr.Deref(job.Status.Ready, 0) == ready {

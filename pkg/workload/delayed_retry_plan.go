@@ -495,10 +495,20 @@ func isDeactivatedInQueue(wl *kueue.Workload) bool {
 }
 
 // isDeactivatedAgain returns true if the Evicted condition is from a deactivation
-// before this one: the workload was requeued in between.
+// before this one: the workload was active in between.
 func isDeactivatedAgain(wl *kueue.Workload) bool {
+	if !IsEvictedByDeactivation(wl) || HasQuotaReservation(wl) {
+		return false
+	}
+	// An eviction takes the target away. One that is there is of a deactivation since.
+	if apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget) {
+		return true
+	}
 	requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
-	return isDeactivatedInQueue(wl) && requeued.LastTransitionTime.After(evictedAt(wl))
+	isSince := requeued != nil && requeued.LastTransitionTime.After(evictedAt(wl))
+	// Times have no fractions of seconds: a reactivation is later than what it follows.
+	isReactivated := requeued != nil && requeued.Reason == kueue.WorkloadReactivated && requeued.LastTransitionTime.Time.Equal(evictedAt(wl))
+	return isDeactivatedInQueue(wl) && (isSince || isReactivated)
 }
 
 // hasRetryTraces returns true if a deactivated workload has something to forget.

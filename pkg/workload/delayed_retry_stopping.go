@@ -22,17 +22,12 @@ import (
 )
 
 // KeepsCheckStates returns true if the checks of the workload have the states that they
-// had when it was evicted: it holds its quota until its job, which was started, is
-// stopped. With the gate off they are Pending by then. Whoever helps to stop a job whose
-// check is Pending, or waits for other checks before, does not have to look at the states.
+// had when it was evicted: it holds its quota until pods are stopped, its own or those of
+// the slice that it has replaced. With the gate off they are Pending by then. Whoever
+// helps to stop a job whose check is Pending, or waits for other checks before, does not
+// have to look at the states.
 func KeepsCheckStates(wl *kueue.Workload) bool {
-	return features.Enabled(features.ACRequeueAfter) && StateOf(wl) == RetryStateStopping && IsAdmitted(wl)
-}
-
-// forgetWorker removes the name of the worker cluster from a workload that loses its quota,
-// with or without an eviction: the API server does not take another name in its place.
-func forgetWorker(wl *kueue.Workload) {
-	if features.Enabled(features.ACRequeueAfter) {
-		wl.Status.ClusterName = nil
-	}
+	// What a check evicts before there are pods gives its quota back in the same write.
+	_, evictedByCheck := IsEvictedByAdmissionCheck(wl)
+	return features.Enabled(features.ACRequeueAfter) && StateOf(wl) == RetryStateStopping && (evictedByCheck || IsAdmitted(wl))
 }

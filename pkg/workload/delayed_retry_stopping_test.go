@@ -21,7 +21,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
@@ -32,13 +31,16 @@ func TestKeepsCheckStates(t *testing.T) {
 	reserved := utiltestingapi.MakeWorkload("wl", "ns").SimpleReserveQuota("cq", "flavor", time.Now())
 	admitted := reserved.Clone().Condition(metav1.Condition{Type: kueue.WorkloadAdmitted, Status: metav1.ConditionTrue, Reason: "ByTest"})
 	evicted := metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByAdmissionCheck}
+	preempted := metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByPreemption}
 	cases := map[string]struct {
 		gateOff  bool
 		workload *utiltestingapi.WorkloadWrapper
 		want     bool
 	}{
 		"its job is to be stopped": {workload: admitted.Clone().Condition(evicted), want: true},
-		"its job was not started":  {workload: reserved.Clone().Condition(evicted)},
+		"pods of the slice before": {workload: reserved.Clone().Condition(evicted), want: true},
+		"preempted":                {workload: admitted.Clone().Condition(preempted), want: true},
+		"its job was not started":  {workload: reserved.Clone().Condition(preempted)},
 		"gate off":                 {gateOff: true, workload: admitted.Clone().Condition(evicted)},
 		"not evicted":              {workload: admitted.Clone()},
 		"the quota is released":    {workload: utiltestingapi.MakeWorkload("wl", "ns").Condition(evicted)},
@@ -51,17 +53,5 @@ func TestKeepsCheckStates(t *testing.T) {
 				t.Errorf("Unexpected result %t, want %t", got, tc.want)
 			}
 		})
-	}
-}
-
-func TestForgetWorker(t *testing.T) {
-	now := time.Now()
-	for gate, want := range map[bool]*string{true: nil, false: ptr.To("worker")} {
-		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, gate)
-		wl := utiltestingapi.MakeWorkload("wl", "ns").SimpleReserveQuota("cq", "flavor", now).ClusterName("worker").Obj()
-		UnsetQuotaReservationWithCondition(wl, kueue.WorkloadInadmissible, "by test", now)
-		if !ptr.Equal(wl.Status.ClusterName, want) {
-			t.Errorf("Unexpected worker %v, want %v, gate: %t", wl.Status.ClusterName, want, gate)
-		}
 	}
 }

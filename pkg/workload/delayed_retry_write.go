@@ -106,11 +106,23 @@ func (p RetryPlan) Requeue(wl *kueue.Workload, now time.Time) {
 		*check = pendingAgain(*check, now, "requeue")
 		check.RetryCount = retryCount
 	}
+	ForgetWorker(wl)
 	if !isKeptOut(wl) || isKeptOutByBackoff(wl) {
 		SetRequeuedCondition(wl, kueue.WorkloadBackoffFinished, backoffFinishedMessage, true)
 	}
 	if apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadQuotaReserved) != nil {
 		UnsetQuotaReservationWithCondition(wl, pendingReason(), backoffFinishedMessage, now)
+	}
+}
+
+// ForgetWorker removes what tells of worker clusters from a workload without quota none
+// of whose checks is Ready any more. The one that has chosen a worker is asked again, and
+// the API server does not take another name in the place of this one.
+func ForgetWorker(wl *kueue.Workload) {
+	isReady := func(check kueue.AdmissionCheckState) bool { return check.State == kueue.CheckStateReady }
+	if features.Enabled(features.ACRequeueAfter) && !HasQuotaReservation(wl) && !slices.ContainsFunc(wl.Status.AdmissionChecks, isReady) {
+		wl.Status.ClusterName = nil
+		wl.Status.NominatedClusterNames = nil
 	}
 }
 
@@ -174,6 +186,7 @@ func (p RetryPlan) Forget(wl *kueue.Workload, now time.Time) {
 		check.RequeueAfterSeconds = nil
 		check.RetryCount = nil
 	}
+	ForgetWorker(wl)
 	wl.Status.RequeueState = nil
 	apimeta.RemoveStatusCondition(&wl.Status.Conditions, kueue.WorkloadDeactivationTarget)
 }

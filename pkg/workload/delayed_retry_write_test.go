@@ -261,6 +261,17 @@ func TestRetryPlanForget(t *testing.T) {
 					kueue.WorkloadEvictedByAdmissionCheck, "rejected", 5)),
 			wantEvicted: "DeactivatedDueToAdmissionCheck", wantAt: 5,
 		},
+		"again, by Kueue, before it was ever requeued": {
+			workload: evictedFor(utiltestingapi.MakeWorkload("wl", "ns"), kueue.WorkloadDeactivated, "", 0).
+				Condition(conditionAt(kueue.WorkloadDeactivationTarget, metav1.ConditionTrue,
+					kueue.WorkloadEvictedByAdmissionCheck, "rejected", 5)),
+			wantEvicted: "DeactivatedDueToAdmissionCheck", wantAt: 5,
+		},
+		"again, after it was activated within a second": {
+			workload: evictedFor(utiltestingapi.MakeWorkload("wl", "ns"), "DeactivatedDueToAdmissionCheck", "", 1).
+				Condition(conditionAt(kueue.WorkloadRequeued, metav1.ConditionTrue, kueue.WorkloadReactivated, "", 1)),
+			wantEvicted: "Deactivated", wantAt: 5,
+		},
 		// Kueue deactivates what lost its quota without an eviction, and was requeued before.
 		"by Kueue, in the queue": {
 			workload: evictedFor(utiltestingapi.MakeWorkload("wl", "ns"), "DeactivatedDueToAdmissionCheck", "The workload is deactivated due to rejected", 3).
@@ -307,6 +318,36 @@ func TestRetryPlanForget(t *testing.T) {
 			}
 			if again := PlanRetry(wl, RetryContext{Now: at(5)}); again.Action != RetryNone {
 				t.Errorf("Unexpected action after everything was forgotten: %q", again.Action)
+			}
+		})
+	}
+}
+
+// The worker was chosen by a check that is asked again.
+func TestForgetWorker(t *testing.T) {
+	queued := utiltestingapi.MakeWorkload("wl", "ns").ClusterName("worker").NominatedClusterNames("worker", "other").
+		AdmissionChecks(checkAt("a", kueue.CheckStateReady, 0))
+	running := queued.Clone().SimpleReserveQuota("cq", "flavor", at(0))
+	cases := map[string]struct {
+		gateOff  bool
+		workload *utiltestingapi.WorkloadWrapper
+		write    func(*kueue.Workload)
+		want     bool
+	}{
+		"requeued":                     {workload: queued, write: func(wl *kueue.Workload) { RetryPlan{}.Requeue(wl, at(5)) }, want: true},
+		"deactivated":                  {workload: queued, write: func(wl *kueue.Workload) { RetryPlan{}.Forget(wl, at(5)) }, want: true},
+		"deactivated, and runs still":  {workload: running, write: func(wl *kueue.Workload) { RetryPlan{}.Forget(wl, at(5)) }},
+		"the check is asked for again": {workload: queued.Clone().AdmissionChecks(), write: ForgetWorker, want: true},
+		"the check stays Ready":        {workload: queued, write: ForgetWorker},
+		"gate off":                     {gateOff: true, workload: queued.Clone().AdmissionChecks(), write: ForgetWorker},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, !tc.gateOff)
+			wl := tc.workload.Clone().Obj()
+			tc.write(wl)
+			if got := wl.Status.ClusterName == nil && wl.Status.NominatedClusterNames == nil; got != tc.want {
+				t.Errorf("Unexpected worker %v of %v", wl.Status.ClusterName, wl.Status.NominatedClusterNames)
 			}
 		})
 	}

@@ -565,11 +565,24 @@ var All = append([]Mutant{
 		New:  "p.Deadline.After(p.EvictedAt) && (MUTANT || p.Deadline.Equal(requeueAt(wl)))",
 	},
 	{
+		// Nothing is written of a reactivation before it, or in the same second.
+		Name: "second-deactivation-unseen", File: plan,
+		Test: "pkg/workload TestRetryPlanForget",
+		Old:  "if apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget) {\n\t\treturn true",
+		New:  "if !MUTANT && apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget) {\n\t\treturn true",
+	},
+	{
+		Name: "reactivated-in-the-same-second", File: plan,
+		Test: "pkg/workload TestRetryPlanForget",
+		Old:  "requeued.Reason == kueue.WorkloadReactivated && requeued",
+		New:  "!MUTANT && requeued.Reason == kueue.WorkloadReactivated && requeued",
+	},
+	{
 		// It was requeued before, and lost its quota without an eviction.
 		Name: "cause-of-deactivation-lost", File: plan,
 		Test: "pkg/workload TestRetryPlanForget",
-		Old:  "return isDeactivatedInQueue(wl) && requeued.LastTransitionTime.After(evictedAt(wl))",
-		New:  "return isDeactivatedInQueue(wl) && (MUTANT || requeued.LastTransitionTime.After(evictedAt(wl)))",
+		Old:  "return isDeactivatedInQueue(wl) && (isSince || isReactivated)",
+		New:  "return isDeactivatedInQueue(wl) && (MUTANT || isSince || isReactivated)",
 	},
 	{
 		// With the gate off nobody queues it again.
@@ -611,8 +624,21 @@ var All = append([]Mutant{
 	{
 		Name: "workers-for-what-was-not-started", File: "pkg/workload/delayed_retry_stopping.go",
 		Test: "pkg/workload TestKeepsCheckStates",
-		Old:  "StateOf(wl) == RetryStateStopping && IsAdmitted(wl)",
-		New:  "StateOf(wl) == RetryStateStopping && (MUTANT || IsAdmitted(wl))",
+		Old:  "|| IsAdmitted(wl))",
+		New:  "|| IsAdmitted(wl) || MUTANT)",
+	},
+	{
+		Name: "no-workers-for-a-larger-slice", File: "pkg/workload/delayed_retry_stopping.go",
+		Test: "pkg/workload TestKeepsCheckStates",
+		Old:  "&& (evictedByCheck",
+		New:  "&& (evictedByCheck && !MUTANT",
+	},
+	{
+		// No other one is nominated while the check of MultiKueue is Ready.
+		Name: "worker-forgotten-too-soon", File: write,
+		Test: "pkg/workload TestForgetWorker",
+		Old:  "isReady := func(check kueue.AdmissionCheckState) bool { return check",
+		New:  "isReady := func(check kueue.AdmissionCheckState) bool { return !MUTANT && check",
 	},
 	{
 		Name: "job-stopped-for-its-larger-slice", File: jobs,

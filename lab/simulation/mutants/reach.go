@@ -51,10 +51,10 @@ var ofReach = []Mutant{
 	},
 	{
 		// Another worker can then not be chosen any more.
-		Name: "worker-remembered", File: "pkg/workload/delayed_retry_stopping.go", Reach: "multikueue",
+		Name: "worker-remembered", File: write, Reach: "multikueue",
 		Rules: []string{"rule 1, no write is refused", "rule 7, never stuck"},
-		Old:   "wl.Status.ClusterName = nil",
-		New:   "if !MUTANT {\nwl.Status.ClusterName = nil\n}",
+		Old:   "!slices.ContainsFunc(wl.Status.AdmissionChecks, isReady) {",
+		New:   "!slices.ContainsFunc(wl.Status.AdmissionChecks, isReady) && !MUTANT {",
 	},
 	{
 		// One that waits has not run, and would not come back.

@@ -129,7 +129,7 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 		_, waited := workload.RetryDeadline(wl)
 		if err = r.mergeConditions(ctx, wl, func(wl *kueue.Workload) { plan.Forget(wl, now) }); err == nil && waited {
 			evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
-			r.reportEvent(wl, corev1.EventTypeNormal, "EvictedDueTo"+kueue.WorkloadDeactivated, evicted.Message)
+			r.reportEvent(wl, corev1.EventTypeNormal, "EvictedDueTo"+evicted.Reason, evicted.Message)
 		}
 	case workload.RetryRequeue:
 		log.V(3).Info("Workload is requeued for the retry of its admission checks")

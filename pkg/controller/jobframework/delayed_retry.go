@@ -46,10 +46,11 @@ func (r *JobReconciler) isStoppedForRetry(ctx context.Context, job GenericJob, w
 }
 
 // replacesSliceWithQuota returns true if the workload is a slice that is to replace
-// another one, which holds its quota to stay.
+// another one, which holds its quota to stay. With the gate off such a slice is not
+// evicted by a check before it has quota.
 func (r *JobReconciler) replacesSliceWithQuota(ctx context.Context, wl *kueue.Workload) bool {
 	replaced := workloadslicing.ReplacementForKey(wl)
-	if replaced == nil {
+	if replaced == nil || !features.Enabled(features.ACRequeueAfter) {
 		return false
 	}
 	namespace, name, err := cache.SplitMetaNamespaceKey(string(*replaced))

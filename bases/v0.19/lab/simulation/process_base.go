@@ -63,6 +63,9 @@ const podsGate = features.SkipReassignmentForPodOwnedWorkloads
 // jobsAreManagedBy: a Job says that MultiKueue runs it elsewhere.
 const jobsAreManagedBy = true
 
+// elasticByDefault: v0.19 has elastic jobs.
+const elasticByDefault = true
+
 type eventRecorder = events.EventRecorder
 
 // setUp does what cmd/kueue does.

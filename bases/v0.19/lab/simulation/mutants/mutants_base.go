@@ -52,6 +52,12 @@ var ofBase = []Mutant{
 		New:  "return workloadevict.IsEvicted(wl) && (MUTANT || !waits)",
 	},
 	{
+		Name: "child-of-a-larger-slice-suspended", File: "pkg/controller/jobframework/reconciler.go",
+		Test: "pkg/controller/jobframework TestShouldSuspendChildOfElasticJob",
+		Old:  "&& !r.replacesSliceWithQuota(ctx, ancestorNotFinishedWorkload)",
+		New:  "&& (MUTANT || !r.replacesSliceWithQuota(ctx, ancestorNotFinishedWorkload))",
+	},
+	{
 		Name: "rejection-in-too-many-words", File: "pkg/controller/core/workload_delayed_retry_base.go",
 		Test: "pkg/controller/core TestRejectedWithManyWords",
 		Old:  "return api.TruncateConditionMessage(message)",

@@ -19,14 +19,19 @@ package jobframework
 import (
 	"context"
 	"testing"
+	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+	"sigs.k8s.io/kueue/pkg/controller/core/indexer"
 	"sigs.k8s.io/kueue/pkg/features"
 	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta2"
 	utiltestingjob "sigs.k8s.io/kueue/pkg/util/testingjobs/job"
+	"sigs.k8s.io/kueue/pkg/workloadslicing"
 )
 
 // movedByOthers is a job whose own controller gives the workload its queue, as that
@@ -53,5 +58,41 @@ func TestMoveWaitingOfJobThatIsMovedByOthers(t *testing.T) {
 	}
 	if wl.Spec.QueueName != "lq" {
 		t.Errorf("Unexpected queue %q, want that of the job's own controller", wl.Spec.QueueName)
+	}
+}
+
+func (j fakeJob) Finished(context.Context) (string, bool, bool) { return "", false, false }
+
+// The pods of an elastic job's child are those of the slice that is to be replaced.
+func TestShouldSuspendChildOfElasticJob(t *testing.T) {
+	now := time.Now()
+	gvk := batchv1.SchemeGroupVersion.WithKind("Job")
+	ancestor := utiltestingjob.MakeJob("ancestor", "ns").UID("ancestor").SetAnnotation(workloadslicing.EnabledAnnotationKey, workloadslicing.EnabledAnnotationValue).Obj()
+	child := fakeJob{gvk: gvk, object: utiltestingjob.MakeJob("child", "ns").Obj()}
+	smaller := utiltestingapi.MakeWorkload("smaller", "ns").Creation(now.Add(-time.Minute)).ControllerReference(gvk, "ancestor", "ancestor")
+	larger := utiltestingapi.MakeWorkload("larger", "ns").Creation(now).ControllerReference(gvk, "ancestor", "ancestor").
+		Annotation(workloadslicing.WorkloadSliceReplacementFor, "ns/smaller").
+		Condition(metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByAdmissionCheck})
+	cases := map[string]struct {
+		gateOff bool
+		smaller *utiltestingapi.WorkloadWrapper
+		want    bool
+	}{
+		"the other slice holds its quota":           {smaller: smaller.Clone().SimpleReserveQuota("cq", "flavor", now)},
+		"the other slice holds its quota, gate off": {gateOff: true, smaller: smaller.Clone().SimpleReserveQuota("cq", "flavor", now), want: true},
+		"the other slice has lost its quota":        {smaller: smaller.Clone(), want: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, !tc.gateOff)
+			features.SetFeatureGateDuringTest(t, features.ElasticJobsViaWorkloadSlices, true)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			cl := utiltesting.NewClientBuilder().WithObjects(tc.smaller.Obj(), larger.Clone().Obj()).
+				WithIndex(&kueue.Workload{}, indexer.OwnerReferenceIndexKey(gvk), indexer.WorkloadOwnerIndexFunc(gvk)).Build()
+			got, err := (&JobReconciler{client: cl}).shouldSuspendChildJob(ctx, child, ancestor)
+			if err != nil || got != tc.want {
+				t.Errorf("Unexpected result %t, %v; want %t", got, err, tc.want)
+			}
+		})
 	}
 }
