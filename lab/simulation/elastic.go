@@ -42,10 +42,10 @@ import (
 // maxPods does not fit together with anything else.
 const maxPods = 2
 
-// scaleJob changes how many pods an elastic job has, if it is one.
+// scaleJob changes how many pods an elastic job has, if it is one that is not over.
 func (w *World) scaleJob(name string, pods int32) {
 	patchSpec(w, &batchv1.Job{}, client.ObjectKey{Namespace: namespace, Name: name}, func(job *batchv1.Job) {
-		if workloadslicing.Enabled(job) && *job.Spec.Parallelism != pods {
+		if workloadslicing.Enabled(job) && !jobFinished(job) && *job.Spec.Parallelism != pods {
 			w.note("job %s is scaled from %d to %d pods", name, *job.Spec.Parallelism, pods)
 			job.Spec.Parallelism = ptr.To(pods)
 		}
