@@ -456,6 +456,7 @@ func (s *series) bareRetries(ctx context.Context, scenario string) error {
 	if _, err := s.manager.restart(ctx); err != nil {
 		return err
 	}
+	var stop func()
 	measured, err := s.measured(ctx, scenario, func(*result.Result) error {
 		end := time.Now().Add(busyFor)
 		s.play(s.namespace, func(_ *workload, _ string, now time.Time) *answer {
@@ -464,7 +465,7 @@ func (s *series) bareRetries(ctx context.Context, scenario string) error {
 			}
 			return &answer{state: "Retry", from: now}
 		})
-		s.record(ctx, scenario)()
+		stop = s.record(ctx, scenario)
 		return sleepUntil(ctx, end)
 	})
 	if err != nil {
@@ -479,6 +480,7 @@ func (s *series) bareRetries(ctx context.Context, scenario string) error {
 	if measured.HeapAtRest, err = s.heap(ctx); err != nil {
 		return err
 	}
+	stop()
 	if scenario == result.Policy {
 		if err := s.setPolicy(ctx, "null"); err != nil {
 			return err

@@ -17,6 +17,7 @@ limitations under the License.
 package simulation
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -96,6 +97,21 @@ func isTorn(wl *kueue.Workload, all []*kueue.Workload) bool {
 		isPair := len(wl.OwnerReferences) > 0 && other.Name != wl.Name && len(other.OwnerReferences) > 0 && wl.OwnerReferences[0].UID == other.OwnerReferences[0].UID
 		return isPair && workload.HasQuotaReservation(wl) && workload.HasQuotaReservation(other) && !workload.IsFinished(other)
 	})
+}
+
+// isLeftOpen: the job was complete before its larger slice had quota. v0.14.8 finishes
+// the larger one only.
+func (w *World) isLeftOpen(wl *kueue.Workload, all []*kueue.Workload) bool {
+	if baseHasFields || !workloadslicing.IsElasticWorkload(wl) || len(wl.OwnerReferences) == 0 {
+		return false
+	}
+	replaces := func(other *kueue.Workload) bool {
+		key := workloadslicing.ReplacementForKey(other)
+		return key != nil && *key == workload.Key(wl) && workload.IsFinished(other)
+	}
+	job := &batchv1.Job{}
+	err := w.admin.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: wl.OwnerReferences[0].Name}, job)
+	return err == nil && jobFinished(job) && slices.ContainsFunc(all, replaces)
 }
 
 // job: Kueue stops none whose workload, or one of its slices, is to run.
