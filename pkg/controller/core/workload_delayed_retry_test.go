@@ -803,20 +803,34 @@ func TestConditionsOfWorkloadWithDRA(t *testing.T) {
 	}
 }
 
-// An event says that the delay is over, too, if it ends with a deactivation.
+// An event says that the delay is over, too, if it ends with a deactivation, and why
+// Kueue has done it.
 func TestDeactivatedWhileWaitingIsReported(t *testing.T) {
-	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
-	start := time.Now().Truncate(time.Second)
-	f := newRetryFixture(t, retryWorkload(start).AdmissionChecks(
-		kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStateRetry, RequeueAfterSeconds: ptr.To[int32](60), LastTransitionTime: metav1.NewTime(start)},
-		kueue.AdmissionCheckState{Name: "b", State: kueue.CheckStatePending},
-	).Obj(), start)
-	wl := f.reconcileAt(0, 1, time.Minute)
-	f.expectEvents("RequeueDelayed")
-	wl.Spec.Active = ptr.To(false)
-	if err := f.client.Update(f.ctx, wl); err != nil {
-		t.Fatalf("Deactivating the workload: %v", err)
+	for cause, want := range map[string]string{
+		"":                                   "EvictedDueToDeactivated",
+		kueue.WorkloadRequeuingLimitExceeded: "EvictedDueToDeactivatedDueTo" + kueue.WorkloadRequeuingLimitExceeded,
+	} {
+		t.Run(want, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+			start := time.Now().Truncate(time.Second)
+			f := newRetryFixture(t, retryWorkload(start).AdmissionChecks(
+				kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStateRetry, RequeueAfterSeconds: ptr.To[int32](60), LastTransitionTime: metav1.NewTime(start)},
+				kueue.AdmissionCheckState{Name: "b", State: kueue.CheckStatePending},
+			).Obj(), start)
+			wl := f.reconcileAt(0, 1, time.Minute)
+			f.expectEvents("RequeueDelayed")
+			if cause != "" {
+				apimeta.SetStatusCondition(&wl.Status.Conditions, metav1.Condition{Type: kueue.WorkloadDeactivationTarget, Status: metav1.ConditionTrue, Reason: cause, Message: "too often"})
+				if err := f.client.Status().Update(f.ctx, wl); err != nil {
+					t.Fatalf("Naming the workload a target of deactivation: %v", err)
+				}
+			}
+			wl.Spec.Active = ptr.To(false)
+			if err := f.client.Update(f.ctx, wl); err != nil {
+				t.Fatalf("Deactivating the workload: %v", err)
+			}
+			f.reconcileAt(time.Second, 1, 0)
+			f.expectEvents("RequeueDelayed", want)
+		})
 	}
-	f.reconcileAt(time.Second, 1, 0)
-	f.expectEvents("RequeueDelayed", "EvictedDueToDeactivated")
 }
