@@ -415,7 +415,7 @@ func (w *World) conclude(rng *randSource) error {
 		open = open[:0]
 		all := w.workloads()
 		for _, wl := range all {
-			if workload.IsFinished(wl) || w.isGivenUp(wl, all) {
+			if workload.IsFinished(wl) || isLeftByBase(wl) || isTorn(wl, all) {
 				continue
 			}
 			open = append(open, wl.Name)
@@ -448,16 +448,11 @@ func (w *World) conclude(rng *randSource) error {
 	}
 	all := w.workloads()
 	for _, wl := range all {
-		if !workload.IsFinished(wl) && !w.isGivenUp(wl, all) {
+		if !workload.IsFinished(wl) && !isLeftByBase(wl) && !isTorn(wl, all) {
 			return &Violation{Rule: "rule 7, never stuck", Detail: "everything is over, but not " + describe(wl)}
 		}
 	}
 	return nil
-}
-
-// isGivenUp: nobody will do anything for it any more, with plain Kueue either.
-func (w *World) isGivenUp(wl *kueue.Workload, all []*kueue.Workload) bool {
-	return isLeftByBase(wl) || isTorn(wl, all) || w.isLeftOpen(wl, all)
 }
 
 // isLeftByBase: with the gate off, what Kueue itself deactivated does not come back

@@ -17,7 +17,6 @@ limitations under the License.
 package simulation
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -99,19 +98,13 @@ func isTorn(wl *kueue.Workload, all []*kueue.Workload) bool {
 	})
 }
 
-// isLeftOpen: the job was complete before its larger slice had quota. v0.14.8 finishes
-// the larger one only.
-func (w *World) isLeftOpen(wl *kueue.Workload, all []*kueue.Workload) bool {
-	if baseHasFields || !workloadslicing.IsElasticWorkload(wl) || len(wl.OwnerReferences) == 0 {
-		return false
-	}
-	replaces := func(other *kueue.Workload) bool {
-		key := workloadslicing.ReplacementForKey(other)
-		return key != nil && *key == workload.Key(wl) && workload.IsFinished(other)
-	}
-	job := &batchv1.Job{}
-	err := w.admin.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: wl.OwnerReferences[0].Name}, job)
-	return err == nil && jobFinished(job) && slices.ContainsFunc(all, replaces)
+// isScaling: it has no pods yet, or they are not as many as it is to have. Kueue leaves a
+// slice open whose job completes before its larger one has quota, on both bases.
+func (w *World) isScaling(job *batchv1.Job) bool {
+	return workloadslicing.Enabled(job) && !slices.ContainsFunc(w.workloads(), func(wl *kueue.Workload) bool {
+		isOwned := slices.ContainsFunc(wl.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == job.UID })
+		return isOwned && workload.IsAdmitted(wl) && !workload.IsFinished(wl) && pods(wl) == int(*job.Spec.Parallelism)
+	})
 }
 
 // job: Kueue stops none whose workload, or one of its slices, is to run.

@@ -717,6 +717,9 @@ func (w *World) finishJob(name string) {
 		w.finishJobSet(name)
 		return
 	}
+	if w.isScaling(job) {
+		return
+	}
 	job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{Type: batchv1.JobComplete, Status: corev1.ConditionTrue})
 	job.Status.Active, job.Status.Succeeded, job.Status.Ready = 0, 1, ptr.To[int32](0)
 	if err := w.admin.Status().Update(context.Background(), job); err == nil {

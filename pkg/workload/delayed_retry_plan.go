@@ -497,12 +497,15 @@ func isDeactivatedInQueue(wl *kueue.Workload) bool {
 // isDeactivatedAgain returns true if the Evicted condition is from a deactivation
 // before this one: the workload was active in between.
 func isDeactivatedAgain(wl *kueue.Workload) bool {
-	if !IsEvictedByDeactivation(wl) || HasQuotaReservation(wl) {
+	if !IsEvictedByDeactivation(wl) {
 		return false
 	}
 	// An eviction takes the target away. One that is there is of a deactivation since.
 	if apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget) {
 		return true
+	}
+	if HasQuotaReservation(wl) {
+		return false
 	}
 	requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
 	isSince := requeued != nil && requeued.LastTransitionTime.After(evictedAt(wl))

@@ -115,12 +115,11 @@ func (p RetryPlan) Requeue(wl *kueue.Workload, now time.Time) {
 	}
 }
 
-// ForgetWorker removes what tells of worker clusters from a workload without quota none
-// of whose checks is Ready any more. The one that has chosen a worker is asked again, and
-// the API server does not take another name in the place of this one.
+// ForgetWorker removes what tells of worker clusters from a workload without quota, whose
+// check that has chosen one is asked again. The API server does not take another name in
+// the place of this one.
 func ForgetWorker(wl *kueue.Workload) {
-	isReady := func(check kueue.AdmissionCheckState) bool { return check.State == kueue.CheckStateReady }
-	if features.Enabled(features.ACRequeueAfter) && !HasQuotaReservation(wl) && !slices.ContainsFunc(wl.Status.AdmissionChecks, isReady) {
+	if !HasQuotaReservation(wl) {
 		wl.Status.ClusterName = nil
 		wl.Status.NominatedClusterNames = nil
 	}

@@ -323,23 +323,36 @@ func TestRetryPlanForget(t *testing.T) {
 	}
 }
 
-// The worker was chosen by a check that is asked again.
+// Deactivated and activated again before its job has stopped, and then rejected.
+func TestForgetTellsOfSecondDeactivationWhileJobStops(t *testing.T) {
+	wl := evictedFor(reserved(), kueue.WorkloadDeactivated, "", 0).Active(false).
+		Condition(conditionAt(kueue.WorkloadDeactivationTarget, metav1.ConditionTrue, kueue.WorkloadEvictedByAdmissionCheck, "rejected", 5)).
+		AdmissionChecks(checkAt("rejected", kueue.CheckStateRejected, 5)).Obj()
+	RetryPlan{}.Forget(wl, at(6))
+	evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
+	if evicted.Reason != "DeactivatedDueToAdmissionCheck" || !evicted.LastTransitionTime.Time.Equal(at(6)) {
+		t.Errorf("Unexpected condition of the eviction: %v", evicted)
+	}
+}
+
+// The worker was chosen by a check that is asked again, with the gate off too, where
+// this was left waiting.
 func TestForgetWorker(t *testing.T) {
 	queued := utiltestingapi.MakeWorkload("wl", "ns").ClusterName("worker").NominatedClusterNames("worker", "other").
 		AdmissionChecks(checkAt("a", kueue.CheckStateReady, 0))
 	running := queued.Clone().SimpleReserveQuota("cq", "flavor", at(0))
+	requeue := func(wl *kueue.Workload) { RetryPlan{}.Requeue(wl, at(5)) }
+	forget := func(wl *kueue.Workload) { RetryPlan{}.Forget(wl, at(5)) }
 	cases := map[string]struct {
 		gateOff  bool
 		workload *utiltestingapi.WorkloadWrapper
 		write    func(*kueue.Workload)
 		want     bool
 	}{
-		"requeued":                     {workload: queued, write: func(wl *kueue.Workload) { RetryPlan{}.Requeue(wl, at(5)) }, want: true},
-		"deactivated":                  {workload: queued, write: func(wl *kueue.Workload) { RetryPlan{}.Forget(wl, at(5)) }, want: true},
-		"deactivated, and runs still":  {workload: running, write: func(wl *kueue.Workload) { RetryPlan{}.Forget(wl, at(5)) }},
-		"the check is asked for again": {workload: queued.Clone().AdmissionChecks(), write: ForgetWorker, want: true},
-		"the check stays Ready":        {workload: queued, write: ForgetWorker},
-		"gate off":                     {gateOff: true, workload: queued.Clone().AdmissionChecks(), write: ForgetWorker},
+		"requeued":                    {workload: queued, write: requeue, want: true},
+		"requeued with the gate off":  {gateOff: true, workload: queued, write: requeue, want: true},
+		"deactivated":                 {workload: queued, write: forget, want: true},
+		"deactivated, and runs still": {workload: running, write: forget},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -635,10 +635,17 @@ var All = append([]Mutant{
 	},
 	{
 		// No other one is nominated while the check of MultiKueue is Ready.
-		Name: "worker-forgotten-too-soon", File: write,
-		Test: "pkg/workload TestForgetWorker",
-		Old:  "isReady := func(check kueue.AdmissionCheckState) bool { return check",
-		New:  "isReady := func(check kueue.AdmissionCheckState) bool { return !MUTANT && check",
+		Name: "worker-forgotten-too-soon", File: reconciler,
+		Test: "pkg/controller/core TestWorkerIsForgottenWithItsCheck",
+		Old:  "&& slices.Contains(chosenBy, check.Name)",
+		New:  "&& !MUTANT && slices.Contains(chosenBy, check.Name)",
+	},
+	{
+		// A success of another check does not tell that the worker is to stay.
+		Name: "worker-outlives-its-check", File: reconciler,
+		Test: "pkg/controller/core TestWorkerIsForgottenWithItsCheck",
+		Old:  "&& slices.Contains(chosenBy, check.Name)",
+		New:  "&& (MUTANT || slices.Contains(chosenBy, check.Name))",
 	},
 	{
 		Name: "job-stopped-for-its-larger-slice", File: jobs,
@@ -803,7 +810,7 @@ var All = append([]Mutant{
 	{
 		Name: "stopped-again-and-again", File: jobs,
 		Test: "pkg/controller/jobframework TestIsStoppedForRetry",
-		Old:  "!evictedByCheck || workload.HasQuotaReservation(wl) {",
-		New:  "!evictedByCheck || workload.HasQuotaReservation(wl) || MUTANT {",
+		Old:  "waits && isStoppedJob ||",
+		New:  "waits && isStoppedJob && !MUTANT ||",
 	},
 }, ofBase...)

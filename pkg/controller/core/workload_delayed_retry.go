@@ -336,6 +336,26 @@ func withReleasedChecks(wl *kueue.Workload, cq *kueue.ClusterQueue, required set
 	return released
 }
 
+// forgetWorker removes the worker cluster of a workload from it where its checks are
+// about to change, unless a check of MultiKueue stays Ready: no other one is nominated
+// before that is asked again.
+func (r *WorkloadReconciler) forgetWorker(ctx context.Context, wl *kueue.Workload) error {
+	if !features.Enabled(features.ACRequeueAfter) || wl.Status.ClusterName == nil && len(wl.Status.NominatedClusterNames) == 0 {
+		return nil
+	}
+	chosenBy, err := admissioncheck.FilterForController(ctx, r.client, wl.Status.AdmissionChecks, kueue.MultiKueueControllerName)
+	if err != nil {
+		return fmt.Errorf("looking for the check that has chosen a worker: %w", err)
+	}
+	for _, check := range wl.Status.AdmissionChecks {
+		if check.State == kueue.CheckStateReady && slices.Contains(chosenBy, check.Name) {
+			return nil
+		}
+	}
+	workload.ForgetWorker(wl)
+	return nil
+}
+
 // isLateReject returns true if a check rejected the workload after its eviction.
 func isLateReject(wl *kueue.Workload) bool {
 	return features.Enabled(features.ACRequeueAfter) && workload.HasRejectedChecks(wl)

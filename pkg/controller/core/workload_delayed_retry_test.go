@@ -750,6 +750,51 @@ func TestWithReleasedChecks(t *testing.T) {
 	}
 }
 
+// Where the checks change, the worker cluster goes with the check that has chosen it.
+func TestWorkerIsForgottenWithItsCheck(t *testing.T) {
+	const budget, chosen, other = "budget", "chosen", "other"
+	ready := func(names ...string) *utiltestingapi.WorkloadWrapper {
+		wl := retryWorkload(time.Now()).ClusterName("worker")
+		for _, name := range names {
+			wl.AdmissionCheck(kueue.AdmissionCheckState{Name: kueue.AdmissionCheckReference(name), State: kueue.CheckStateReady})
+		}
+		return wl
+	}
+	cases := map[string]struct {
+		gateOff  bool
+		workload *utiltestingapi.WorkloadWrapper
+		asked    []kueue.AdmissionCheckReference
+		want     *string
+	}{
+		"its check goes, another one stays Ready": {workload: ready(budget, chosen), asked: []kueue.AdmissionCheckReference{budget, other}},
+		"its check stays":                         {workload: ready(budget, chosen), asked: []kueue.AdmissionCheckReference{chosen}, want: ptr.To("worker")},
+		"quota is held":                           {workload: ready(budget, chosen).SimpleReserveQuota("cq", "flavor", time.Now()), asked: []kueue.AdmissionCheckReference{budget}, want: ptr.To("worker")},
+		"gate off":                                {gateOff: true, workload: ready(budget, chosen), asked: []kueue.AdmissionCheckReference{budget, other}, want: ptr.To("worker")},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, !tc.gateOff)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			wl := tc.workload.Obj()
+			cl := utiltesting.NewClientBuilder().WithStatusSubresource(wl).WithObjects(wl,
+				utiltestingapi.MakeAdmissionCheck(budget).ControllerName("budget-controller").Obj(),
+				utiltestingapi.MakeAdmissionCheck(chosen).ControllerName(kueue.MultiKueueControllerName).Obj(),
+				utiltestingapi.MakeAdmissionCheck(other).ControllerName(kueue.MultiKueueControllerName).Obj()).Build()
+			r := &WorkloadReconciler{client: cl, clock: testingclock.NewFakeClock(time.Now())}
+			if updated, err := r.reconcileSyncAdmissionChecks(ctx, wl, testClusterQueue(tc.asked...)); err != nil || !updated {
+				t.Fatalf("Unexpected result of the sync of the checks: %t, %v", updated, err)
+			}
+			got := &kueue.Workload{}
+			if err := cl.Get(ctx, client.ObjectKeyFromObject(wl), got); err != nil {
+				t.Fatalf("Getting the workload: %v", err)
+			}
+			if diff := cmp.Diff(tc.want, got.Status.ClusterName); diff != "" {
+				t.Errorf("Unexpected worker (-want,+got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // A workload with DRA is queued by Reconcile, without the condition that keeps it out of
 // the queue: who waits for the clock alone has to be looked at when it is time, and the
 // condition has to end, or it keeps the workload out when it was tried in vain.

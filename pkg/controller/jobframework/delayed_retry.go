@@ -39,18 +39,18 @@ import (
 // suspended before all of it is done.
 func (r *JobReconciler) isStoppedForRetry(ctx context.Context, job GenericJob, wl *kueue.Workload) bool {
 	_, evictedByCheck := workload.IsEvictedByAdmissionCheck(wl)
-	if !features.Enabled(features.ACRequeueAfter) || !evictedByCheck || workload.HasQuotaReservation(wl) {
-		return false
-	}
-	return job.GVK() == batchv1.SchemeGroupVersion.WithKind("Job") && job.IsSuspended() || r.replacesSliceWithQuota(ctx, wl)
+	isStoppedJob := job.GVK() == batchv1.SchemeGroupVersion.WithKind("Job") && job.IsSuspended()
+	waits := features.Enabled(features.ACRequeueAfter) && evictedByCheck && !workload.HasQuotaReservation(wl)
+	return waits && isStoppedJob || r.replacesSliceWithQuota(ctx, wl)
 }
 
-// replacesSliceWithQuota returns true if the workload is a slice that is to replace
-// another one, which holds its quota to stay. With the gate off such a slice is not
-// evicted by a check before it has quota.
+// replacesSliceWithQuota returns true if the workload is an evicted slice without quota,
+// that is to replace another one, which holds its quota to stay. It waits for its checks,
+// or is deactivated, as by a rejection. With the gate off it can only have been left waiting.
 func (r *JobReconciler) replacesSliceWithQuota(ctx context.Context, wl *kueue.Workload) bool {
 	replaced := workloadslicing.ReplacementForKey(wl)
-	if replaced == nil || !features.Enabled(features.ACRequeueAfter) {
+	_, evictedByCheck := workload.IsEvictedByAdmissionCheck(wl)
+	if replaced == nil || workload.HasQuotaReservation(wl) || !evictedByCheck && !features.Enabled(features.ACRequeueAfter) {
 		return false
 	}
 	namespace, name, err := cache.SplitMetaNamespaceKey(string(*replaced))

@@ -70,6 +70,25 @@ func TestIsStoppedForRetry(t *testing.T) {
 			replaced: slice.Clone(),
 			want:     true,
 		},
+		"runs as the slice whose larger one is rejected": {
+			job:      running,
+			workload: evicted("DeactivatedDueToAdmissionCheck").Annotation(workloadslicing.WorkloadSliceReplacementFor, "ns/slice"),
+			replaced: slice.Clone(),
+			want:     true,
+		},
+		"gate off, runs as the slice whose larger one is deactivated": {
+			gateOff:  true,
+			job:      running,
+			workload: evicted(kueue.WorkloadDeactivated).Annotation(workloadslicing.WorkloadSliceReplacementFor, "ns/slice"),
+			replaced: slice.Clone(),
+		},
+		"gate off, runs as the slice whose larger one was left waiting": {
+			gateOff:  true,
+			job:      running,
+			workload: replaces(),
+			replaced: slice.Clone(),
+			want:     true,
+		},
 		"the slice that is to be replaced is evicted": {
 			job:      running,
 			workload: replaces(),

@@ -48,8 +48,8 @@ var ofBase = []Mutant{
 	{
 		Name: "waiting-slice-finished", File: "pkg/workloadslicing/delayed_retry.go",
 		Test: "pkg/workloadslicing TestSliceWaitsForRetry",
-		Old:  "return workloadevict.IsEvicted(wl) && !waits",
-		New:  "return workloadevict.IsEvicted(wl) && (MUTANT || !waits)",
+		Old:  "return workloadevict.IsEvicted(wl) && !stays",
+		New:  "return workloadevict.IsEvicted(wl) && (MUTANT || !stays)",
 	},
 	{
 		Name: "child-of-a-larger-slice-suspended", File: "pkg/controller/jobframework/reconciler.go",

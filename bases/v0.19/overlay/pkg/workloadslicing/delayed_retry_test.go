@@ -47,6 +47,8 @@ func TestSliceWaitsForRetry(t *testing.T) {
 		wantFinished bool
 	}{
 		"waits for a check":          {gate: true, larger: larger.Clone().Condition(evicted(kueue.WorkloadEvictedByAdmissionCheck)), want: "larger"},
+		"rejected by a check":        {gate: true, larger: larger.Clone().Active(false).Condition(evicted("DeactivatedDueToAdmissionCheck")), want: "larger"},
+		"gate off, deactivated":      {larger: larger.Clone().Active(false).Condition(evicted(kueue.WorkloadDeactivated)), want: "slice", wantFinished: true},
 		"evicted for another reason": {gate: true, larger: larger.Clone().Condition(evicted(kueue.WorkloadEvictedByPreemption)), want: "slice", wantFinished: true},
 		"is to be stopped": {
 			gate: true, larger: larger.Clone().SimpleReserveQuota("cq", "flavor", now).Condition(evicted(kueue.WorkloadEvictedByAdmissionCheck)),

@@ -70,24 +70,29 @@ func TestShouldSuspendChildOfElasticJob(t *testing.T) {
 	ancestor := utiltestingjob.MakeJob("ancestor", "ns").UID("ancestor").SetAnnotation(workloadslicing.EnabledAnnotationKey, workloadslicing.EnabledAnnotationValue).Obj()
 	child := fakeJob{gvk: gvk, object: utiltestingjob.MakeJob("child", "ns").Obj()}
 	smaller := utiltestingapi.MakeWorkload("smaller", "ns").Creation(now.Add(-time.Minute)).ControllerReference(gvk, "ancestor", "ancestor")
-	larger := utiltestingapi.MakeWorkload("larger", "ns").Creation(now).ControllerReference(gvk, "ancestor", "ancestor").
-		Annotation(workloadslicing.WorkloadSliceReplacementFor, "ns/smaller").
-		Condition(metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByAdmissionCheck})
+	evictedFor := func(reason string) *utiltestingapi.WorkloadWrapper {
+		return utiltestingapi.MakeWorkload("larger", "ns").Creation(now).ControllerReference(gvk, "ancestor", "ancestor").
+			Annotation(workloadslicing.WorkloadSliceReplacementFor, "ns/smaller").
+			Condition(metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: reason})
+	}
 	cases := map[string]struct {
 		gateOff bool
 		smaller *utiltestingapi.WorkloadWrapper
+		larger  *utiltestingapi.WorkloadWrapper
 		want    bool
 	}{
-		"the other slice holds its quota":           {smaller: smaller.Clone().SimpleReserveQuota("cq", "flavor", now)},
-		"the other slice holds its quota, gate off": {gateOff: true, smaller: smaller.Clone().SimpleReserveQuota("cq", "flavor", now), want: true},
-		"the other slice has lost its quota":        {smaller: smaller.Clone(), want: true},
+		"the other slice holds its quota":            {smaller: smaller.Clone().SimpleReserveQuota("cq", "flavor", now), larger: evictedFor(kueue.WorkloadEvictedByAdmissionCheck)},
+		"the other slice has lost its quota":         {smaller: smaller.Clone(), larger: evictedFor(kueue.WorkloadEvictedByAdmissionCheck), want: true},
+		"the larger slice is rejected":               {smaller: smaller.Clone().SimpleReserveQuota("cq", "flavor", now), larger: evictedFor("DeactivatedDueToAdmissionCheck")},
+		"gate off, the larger slice is deactivated":  {gateOff: true, smaller: smaller.Clone().SimpleReserveQuota("cq", "flavor", now), larger: evictedFor(kueue.WorkloadDeactivated), want: true},
+		"gate off, the larger slice is left waiting": {gateOff: true, smaller: smaller.Clone().SimpleReserveQuota("cq", "flavor", now), larger: evictedFor(kueue.WorkloadEvictedByAdmissionCheck)},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, !tc.gateOff)
 			features.SetFeatureGateDuringTest(t, features.ElasticJobsViaWorkloadSlices, true)
 			ctx, _ := utiltesting.ContextWithLog(t)
-			cl := utiltesting.NewClientBuilder().WithObjects(tc.smaller.Obj(), larger.Clone().Obj()).
+			cl := utiltesting.NewClientBuilder().WithObjects(tc.smaller.Obj(), tc.larger.Obj()).
 				WithIndex(&kueue.Workload{}, indexer.OwnerReferenceIndexKey(gvk), indexer.WorkloadOwnerIndexFunc(gvk)).Build()
 			got, err := (&JobReconciler{client: cl}).shouldSuspendChildJob(ctx, child, ancestor)
 			if err != nil || got != tc.want {
