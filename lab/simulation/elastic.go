@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/workload"
 	"sigs.k8s.io/kueue/pkg/workloadslicing"
 
@@ -89,10 +90,10 @@ func isReplaced(old *kueue.Workload, all []*kueue.Workload) bool {
 	return false
 }
 
-// isTorn: two slices of a job hold quota. v0.14.8 lets that happen where the older one
-// is deactivated for a moment, and then does nothing for either any more.
+// isTorn: two slices of a job hold quota. With the gate off v0.14.8 lets that happen where
+// the older one is deactivated for a moment, and then does nothing for either any more.
 func isTorn(wl *kueue.Workload, all []*kueue.Workload) bool {
-	return slices.ContainsFunc(all, func(other *kueue.Workload) bool {
+	return !features.Enabled(features.ACRequeueAfter) && slices.ContainsFunc(all, func(other *kueue.Workload) bool {
 		isPair := len(wl.OwnerReferences) > 0 && other.Name != wl.Name && len(other.OwnerReferences) > 0 && wl.OwnerReferences[0].UID == other.OwnerReferences[0].UID
 		return isPair && workload.HasQuotaReservation(wl) && workload.HasQuotaReservation(other) && !workload.IsFinished(other)
 	})

@@ -20,11 +20,16 @@ import (
 	"context"
 
 	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
+	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/workload"
+	"sigs.k8s.io/kueue/pkg/workloadslicing"
 )
 
 func (s *Scheduler) forget(log logr.Logger, wl *kueue.Workload) {
@@ -37,4 +42,36 @@ func (s *Scheduler) requeueAtOnce(ctx context.Context, info *workload.Info) {
 
 func (s *Scheduler) queueInadmissible(ctx context.Context, cqName kueue.ClusterQueueReference) {
 	s.queues.QueueInadmissibleWorkloads(ctx, sets.New(cqName))
+}
+
+// replaceSliceBefore finishes the slice that another one is to replace before the
+// reservation of that one is written. With the gate on this write may be refused, and
+// pods would run without quota: replaceSliceAfter does it then.
+func (s *Scheduler) replaceSliceBefore(ctx context.Context, oldQueue kueue.ClusterQueueReference, newSlice, oldSlice *kueue.Workload) error {
+	if features.Enabled(features.ACRequeueAfter) {
+		return nil
+	}
+	return s.replaceWorkloadSlice(ctx, oldQueue, newSlice, oldSlice)
+}
+
+// replaceSliceAfter finishes the slice that another one has replaced, which holds its
+// quota now. Where that fails the reconciler of the job does it.
+func (s *Scheduler) replaceSliceAfter(ctx context.Context, newSlice *kueue.Workload) {
+	replaced := workloadslicing.ReplacementForKey(newSlice)
+	if replaced == nil || !features.Enabled(features.ACRequeueAfter) || !features.Enabled(features.ElasticJobsViaWorkloadSlices) {
+		return
+	}
+	log := ctrl.LoggerFrom(ctx)
+	namespace, name, err := cache.SplitMetaNamespaceKey(string(*replaced))
+	if err != nil {
+		log.Error(err, "Unexpected name of the replaced workload slice")
+		return
+	}
+	old := s.latest(ctx, &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})
+	if old == nil || old.Status.Admission == nil {
+		return
+	}
+	if err := s.replaceWorkloadSlice(ctx, old.Status.Admission.ClusterQueue, newSlice, old); err != nil {
+		log.Error(err, "Failed to replace workload slice")
+	}
 }

@@ -53,8 +53,8 @@ var ofReach = []Mutant{
 		// Another worker can then not be chosen any more.
 		Name: "worker-remembered", File: write, Reach: "multikueue",
 		Rules: []string{"rule 1, no write is refused", "rule 7, never stuck"},
-		Old:   "!slices.ContainsFunc(wl.Status.AdmissionChecks, isReady) {",
-		New:   "!slices.ContainsFunc(wl.Status.AdmissionChecks, isReady) && !MUTANT {",
+		Old:   "if !HasQuotaReservation(wl) {",
+		New:   "if !HasQuotaReservation(wl) && !MUTANT {",
 	},
 	{
 		// One that waits has not run, and would not come back.

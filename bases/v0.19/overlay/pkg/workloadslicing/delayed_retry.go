@@ -25,10 +25,10 @@ import (
 
 // isDropped returns true if its eviction ends the slice. With the gate on, one that was
 // taken out of the queue for the retry of its checks, or gave its quota back for it, is
-// queued again, and stays evicted until it has quota. One that is deactivated before it
-// has quota stays, too: the job would only make it again.
+// queued again, and stays evicted until it has quota. One that was deactivated before it
+// had quota stays, too: the job would only make it again.
 func isDropped(wl *kueue.Workload) bool {
 	_, evictedByCheck := workloadevict.IsEvictedByAdmissionCheck(wl)
-	stays := features.Enabled(features.ACRequeueAfter) && !workload.HasQuotaReservation(wl) && (evictedByCheck || !workload.IsActive(wl))
+	stays := features.Enabled(features.ACRequeueAfter) && !workload.HasQuotaReservation(wl) && (evictedByCheck || workloadevict.IsEvictedByDeactivation(wl))
 	return workloadevict.IsEvicted(wl) && !stays
 }
