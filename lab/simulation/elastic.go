@@ -17,6 +17,7 @@ limitations under the License.
 package simulation
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -42,6 +43,14 @@ import (
 
 // maxPods does not fit together with anything else.
 const maxPods = 2
+
+// setElastic lets Kueue take elastic jobs as such, or as the base does. Those of v0.14.8
+// do not get along with topologies: with these, a job that was scaled, and then evicted
+// for whatever reason, cannot be started again.
+func setElastic(on bool) error {
+	return errors.Join(setFeature(features.ElasticJobsViaWorkloadSlices, on || elasticByDefault),
+		setFeature(features.TopologyAwareScheduling, !on || elasticByDefault))
+}
 
 // scaleJob changes how many pods an elastic job has, if it is one that is not over.
 func (w *World) scaleJob(name string, pods int32) {

@@ -135,7 +135,7 @@ func Run(t *testing.T, s Schedule) (result Result) {
 	gate := features.Enabled(features.ACRequeueAfter)
 	defer func() { _ = setFeature(features.ACRequeueAfter, gate) }()
 	defer func() { _ = setFeature(features.ACRetryStrategy, false) }()
-	defer func() { _ = setFeature(features.ElasticJobsViaWorkloadSlices, elasticByDefault) }()
+	defer func() { _ = setElastic(false) }()
 	defer func() {
 		// What a broken rule leaves running may never end: on v0.19 the scheduler
 		// tells a controller, that is gone, of each reservation that was refused. And

@@ -195,7 +195,7 @@ func newWorld(config Config) (*World, error) {
 	metrics.PendingWorkloads.Reset() // all runs of this process share it
 	w := &World{config: config, start: time.Now(), checks: make(map[kueue.AdmissionCheckReference][]*checkController)}
 	w.judge = newJudge(w)
-	if err := errors.Join(setFeature(requestsGate, !config.KeepRequests), setFeature(podsGate, false), setFeature(features.ACRetryStrategy, config.Policy), setFeature(features.ElasticJobsViaWorkloadSlices, config.Elastic || elasticByDefault)); err != nil {
+	if err := errors.Join(setFeature(requestsGate, !config.KeepRequests), setFeature(podsGate, false), setFeature(features.ACRetryStrategy, config.Policy), setElastic(config.Elastic)); err != nil {
 		return nil, err
 	}
 	w.api = memapi.NewServer(scheme, resources, memapi.Options{OnWrite: w.judge.onWrite, OnList: w.judge.listed})

@@ -653,6 +653,12 @@ var All = append([]Mutant{
 		Old:  "|| r.replacesSliceWithQuota(ctx, wl)",
 		New:  "|| !MUTANT && r.replacesSliceWithQuota(ctx, wl)",
 	},
+	{
+		Name: "job-stopped-for-its-rejected-slice", File: jobs,
+		Test: "pkg/controller/jobframework TestIsStoppedForRetry",
+		Old:  "!evictedByCheck && !features.Enabled(features.ACRequeueAfter) {",
+		New:  "!evictedByCheck && (MUTANT || !features.Enabled(features.ACRequeueAfter)) {",
+	},
 	// Policies.
 	{
 		// Its times are those of the first deactivation.

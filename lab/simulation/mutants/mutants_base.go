@@ -35,6 +35,18 @@ var ofBase = []Mutant{
 		Old:  "return !features.Enabled(features.ACRequeueAfter) || workload.IsEvicted(local)",
 		New:  "return !features.Enabled(features.ACRequeueAfter) || workload.IsEvicted(local) || MUTANT",
 	},
+	{
+		Name: "slice-finished-before-its-successor-has-quota", File: "pkg/scheduler/delayed_retry_base.go",
+		Test: "pkg/scheduler TestReplacedSliceIsFinishedAfterTheReservation",
+		Old:  "if features.Enabled(features.ACRequeueAfter) {\n\t\treturn nil",
+		New:  "if features.Enabled(features.ACRequeueAfter) && !MUTANT {\n\t\treturn nil",
+	},
+	{
+		Name: "two-slices-with-quota", File: "pkg/workloadslicing/workloadslicing.go",
+		Test: "pkg/workloadslicing TestTwoSlicesWithQuota",
+		Old:  "if features.Enabled(features.ACRequeueAfter) && workload.HasQuotaReservation(&workloads[1]) {",
+		New:  "if features.Enabled(features.ACRequeueAfter) && workload.HasQuotaReservation(&workloads[1]) && !MUTANT {",
+	},
 }
 
 // testsOfBase find what the simulation finds on another base, and does not come to here.
