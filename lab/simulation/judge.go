@@ -91,6 +91,8 @@ type judge struct {
 	// required are the checks that each queue asks for since cqChanged.
 	required  map[string][]kueue.AdmissionCheckReference
 	cqChanged map[string]time.Time
+	// localQueues are those that are there, and since when.
+	localQueues map[string]time.Time
 	// moved is when a workload came to its queue.
 	moved map[string]time.Time
 	// lastRevision is that of the newest change of a workload.
@@ -167,6 +169,7 @@ func newJudge(w *World) *judge {
 		requests:       make(map[string]lastRequest),
 		required:       make(map[string][]kueue.AdmissionCheckReference),
 		cqChanged:      make(map[string]time.Time),
+		localQueues:    make(map[string]time.Time),
 		moved:          make(map[string]time.Time),
 		dates:          make(map[string]string),
 	}
@@ -262,7 +265,13 @@ func toWorkload(u *unstructured.Unstructured) *kueue.Workload {
 func (j *judge) onWrite(write memapi.Write) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if write.New == nil && write.Old.GetKind() == "LocalQueue" {
+		delete(j.localQueues, write.Old.GetName())
+	}
 	if write.New != nil {
+		if write.New.GetKind() == "LocalQueue" && write.Old == nil {
+			j.localQueues[write.New.GetName()] = time.Now()
+		}
 		if write.New.GetKind() == "ClusterQueue" && (write.Old == nil || write.Old.GetGeneration() != write.New.GetGeneration()) {
 			cq := &kueue.ClusterQueue{}
 			_ = runtime.DefaultUnstructuredConverter.FromUnstructured(write.New.Object, cq)
@@ -506,6 +515,13 @@ func (j *judge) queueIsKnown(wl *kueue.Workload) bool {
 	return later(j.cqChanged[queueOf(wl)], j.moved[wl.Name]).Before(time.Now().Add(-2 * time.Second))
 }
 
+// hasLocalQueue: it is there for long enough that every process knows. Without it all checks
+// of a workload count, as nobody can tell which are asked for.
+func (j *judge) hasLocalQueue(wl *kueue.Workload) bool {
+	since, found := j.localQueues[string(wl.Spec.QueueName)]
+	return found && since.Before(time.Now().Add(-2*time.Second))
+}
+
 // isRequired: the workload's queue asks for the check, as every process knows.
 func (j *judge) isRequired(wl *kueue.Workload, name kueue.AdmissionCheckReference) bool {
 	if !slices.Contains(j.required[queueOf(wl)], name) || !j.queueIsKnown(wl) {
@@ -679,7 +695,7 @@ func (j *judge) statusWrite(process string, old, wl *kueue.Workload) {
 			evicted := wl.DeepCopy()
 			evicted.Status.Admission = old.Status.Admission
 			j.dated(evicted, cond.LastTransitionTime.Time)
-			if until := j.deadline(evicted); until.After(cond.LastTransitionTime.Time) && !until.Equal(requeueAt(wl)) {
+			if until := j.deadline(evicted); j.hasLocalQueue(wl) && until.After(cond.LastTransitionTime.Time) && !until.Equal(requeueAt(wl)) {
 				j.fail("rule 3", "%s is evicted with requeueAt %s instead of %s: %s", wl.Name, j.at(requeueAt(wl)), j.at(until), describe(wl))
 			}
 		}
