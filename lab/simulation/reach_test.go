@@ -28,7 +28,7 @@ import (
 )
 
 // reaches are worlds with one thing more.
-var reaches = map[string]*rapid.Generator[Schedule]{"clocks": clockSchedules, "topology": topologySchedules, "pods": podSchedules, "jobsets": jobSetSchedules, "multikueue": multiKueueSchedules}
+var reaches = map[string]*rapid.Generator[Schedule]{"clocks": clockSchedules, "topology": topologySchedules, "pods": podSchedules, "jobsets": jobSetSchedules, "multikueue": multiKueueSchedules, "elastic": elasticSchedules}
 
 // clockSchedules have managers whose clocks differ, and which take over from one another.
 var clockSchedules = rapid.Custom(func(t *rapid.T) Schedule {
@@ -74,15 +74,8 @@ var elasticSchedules = rapid.Custom(func(t *rapid.T) Schedule {
 	return s
 })
 
-// unexplored are reaches that run when they are named only: not all that they find has
-// been looked at.
-var unexplored = map[string]*rapid.Generator[Schedule]{"elastic": elasticSchedules}
-
-// reach returns the schedules of a reach, or of all that are explored.
+// reach returns the schedules of a reach, or of all.
 func reach(name string) *rapid.Generator[Schedule] {
-	if schedules, found := unexplored[name]; found {
-		return schedules
-	}
 	if name != "" {
 		return reaches[name]
 	}
@@ -103,7 +96,7 @@ func TestReach(t *testing.T) {
 		check(t, schedules, total)(rt)
 	})
 	t.Log(total)
-	for _, event := range []string{"requeues by another clock", "second passes", "pods deleted"} {
+	for _, event := range []string{"requeues by another clock", "second passes", "pods deleted", "slices replaced"} {
 		if total.schedules >= 100 && total.events[event] == 0 && os.Getenv("SIMULATION_REACH") == "" {
 			t.Errorf("There were no %s", event)
 		}
