@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -33,11 +34,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/featuregate"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	configapi "sigs.k8s.io/kueue/apis/config/v1beta1"
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
@@ -666,7 +670,8 @@ func (w *World) createJob(queue, priority string) {
 // runJobs does what the Job controller and the kubelet do, and returns whether
 // there was anything to do.
 func (w *World) runJobs() bool {
-	changed := w.runPods()
+	changed := w.collectGarbage()
+	changed = w.runPods() || changed
 	changed = w.runJobSets() || changed
 	changed = w.runWorkers() || changed
 	for _, obj := range w.api.List(batchv1.SchemeGroupVersion.WithResource("jobs")) {
@@ -692,6 +697,28 @@ func (w *World) runJobs() bool {
 		if err := w.admin.Status().Update(context.Background(), job); err == nil {
 			changed = true
 			w.note("job %s has %d pods, %d ready", job.Name, want, ready)
+		}
+	}
+	return changed
+}
+
+// collectGarbage deletes the workloads that were made by somebody who did not know yet that
+// the job is gone. The API in memory deletes those that are there when it goes.
+func (w *World) collectGarbage() bool {
+	jobs := sets.New[types.UID]()
+	for _, kind := range []schema.GroupVersionResource{
+		batchv1.SchemeGroupVersion.WithResource("jobs"), jobsetapi.SchemeGroupVersion.WithResource("jobsets"), corev1.SchemeGroupVersion.WithResource("pods"),
+	} {
+		for _, job := range w.api.List(kind) {
+			jobs.Insert(job.GetUID())
+		}
+	}
+	isOrphan := func(owner metav1.OwnerReference) bool { return !jobs.Has(owner.UID) }
+	changed := false
+	for _, wl := range w.api.List(workloads) {
+		if wl.GetDeletionTimestamp() == nil && slices.ContainsFunc(wl.GetOwnerReferences(), isOrphan) {
+			w.note("%s, whose job is gone, is deleted", wl.GetName())
+			changed = w.admin.Delete(context.Background(), wl.DeepCopy()) == nil || changed
 		}
 	}
 	return changed
