@@ -623,6 +623,11 @@ func (j *judge) limit(old, wl *kueue.Workload, told bool) {
 
 // deadline is the time before which the rules forbid to bring the workload back.
 func (j *judge) deadline(wl *kueue.Workload) time.Time {
+	return j.deadlineOf(wl, j.isRequired)
+}
+
+// deadlineOf is the deadline if these checks are required.
+func (j *judge) deadlineOf(wl *kueue.Workload, isRequired func(*kueue.Workload, kueue.AdmissionCheckReference) bool) time.Time {
 	var until, evictedAt time.Time
 	evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
 	if evicted != nil && evicted.Status == metav1.ConditionTrue {
@@ -632,7 +637,7 @@ func (j *judge) deadline(wl *kueue.Workload) time.Time {
 		}
 	}
 	for _, check := range wl.Status.AdmissionChecks {
-		if check.State != kueue.CheckStateRetry || !j.isRequired(wl, check.Name) {
+		if check.State != kueue.CheckStateRetry || !isRequired(wl, check.Name) {
 			continue
 		}
 		said, found := j.asked[wl.Name][check.Name]
@@ -695,7 +700,9 @@ func (j *judge) statusWrite(process string, old, wl *kueue.Workload) {
 			evicted := wl.DeepCopy()
 			evicted.Status.Admission = old.Status.Admission
 			j.dated(evicted, cond.LastTransitionTime.Time)
-			if until := j.deadline(evicted); j.hasLocalQueue(wl) && until.After(cond.LastTransitionTime.Time) && !until.Equal(requeueAt(wl)) {
+			anyCheck := func(*kueue.Workload, kueue.AdmissionCheckReference) bool { return true }
+			isOfAll := !j.hasLocalQueue(wl) && j.deadlineOf(evicted, anyCheck).Equal(requeueAt(wl))
+			if until := j.deadline(evicted); until.After(cond.LastTransitionTime.Time) && !until.Equal(requeueAt(wl)) && !isOfAll {
 				j.fail("rule 3", "%s is evicted with requeueAt %s instead of %s: %s", wl.Name, j.at(requeueAt(wl)), j.at(until), describe(wl))
 			}
 		}
