@@ -45,7 +45,7 @@ import (
 func TestRejectedWithManyWords(t *testing.T) {
 	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
 	start := time.Now().Truncate(time.Second)
-	rejected := kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStateRejected, Message: strings.Repeat("no ", 10_900)}
+	rejected := kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStateRejected, Message: strings.Repeat("no ", 10_922)}
 	for name, wl := range map[string]*utiltestingapi.WorkloadWrapper{
 		"in the queue": retryWorkload(start),
 		"holds quota":  retryWorkload(start).SimpleReserveQuota("cq", "flavor", start),
