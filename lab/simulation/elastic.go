@@ -99,15 +99,6 @@ func isReplaced(old *kueue.Workload, all []*kueue.Workload) bool {
 	return false
 }
 
-// isTorn: two slices of a job hold quota. With the gate off v0.14.8 lets that happen where
-// the older one is deactivated for a moment, and then does nothing for either any more.
-func isTorn(wl *kueue.Workload, all []*kueue.Workload) bool {
-	return !features.Enabled(features.ACRequeueAfter) && slices.ContainsFunc(all, func(other *kueue.Workload) bool {
-		isPair := len(wl.OwnerReferences) > 0 && other.Name != wl.Name && len(other.OwnerReferences) > 0 && wl.OwnerReferences[0].UID == other.OwnerReferences[0].UID
-		return isPair && workload.HasQuotaReservation(wl) && workload.HasQuotaReservation(other) && !workload.IsFinished(other)
-	})
-}
-
 // isScaling: it has no pods yet, or they are not as many as it is to have. Kueue leaves a
 // slice open whose job completes before its larger one has quota, on both bases.
 func (w *World) isScaling(job *batchv1.Job) bool {

@@ -957,9 +957,8 @@ func (j *judge) quiet() error {
 	now := time.Now()
 	// The one who leads may have another clock.
 	overdue := 2*time.Second + j.world.apart()
-	all := j.world.workloads()
-	for _, wl := range all {
-		if workload.IsFinished(wl) || isTorn(wl, all) {
+	for _, wl := range j.world.workloads() {
+		if workload.IsFinished(wl) {
 			continue
 		}
 		if !features.Enabled(features.ACRequeueAfter) {

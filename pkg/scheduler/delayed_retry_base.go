@@ -20,9 +20,7 @@ import (
 	"context"
 
 	"github.com/go-logr/logr"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
@@ -55,23 +53,16 @@ func (s *Scheduler) replaceSliceBefore(ctx context.Context, oldQueue kueue.Clust
 }
 
 // replaceSliceAfter finishes the slice that another one has replaced, which holds its
-// quota now. Where that fails the reconciler of the job does it.
+// quota now. Where that fails the reconciler of workloads does it.
 func (s *Scheduler) replaceSliceAfter(ctx context.Context, newSlice *kueue.Workload) {
-	replaced := workloadslicing.ReplacementForKey(newSlice)
-	if replaced == nil || !features.Enabled(features.ACRequeueAfter) || !features.Enabled(features.ElasticJobsViaWorkloadSlices) {
+	if !features.Enabled(features.ACRequeueAfter) {
 		return
 	}
-	log := ctrl.LoggerFrom(ctx)
-	namespace, name, err := cache.SplitMetaNamespaceKey(string(*replaced))
+	oldSlice, err := workloadslicing.Replaced(ctx, s.client, newSlice)
+	if err == nil && oldSlice != nil {
+		err = s.replaceWorkloadSlice(ctx, oldSlice.Status.Admission.ClusterQueue, newSlice, oldSlice)
+	}
 	if err != nil {
-		log.Error(err, "Unexpected name of the replaced workload slice")
-		return
-	}
-	old := s.latest(ctx, &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})
-	if old == nil || old.Status.Admission == nil {
-		return
-	}
-	if err := s.replaceWorkloadSlice(ctx, old.Status.Admission.ClusterQueue, newSlice, old); err != nil {
-		log.Error(err, "Failed to replace workload slice")
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to replace workload slice")
 	}
 }

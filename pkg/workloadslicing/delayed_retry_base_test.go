@@ -21,8 +21,9 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testingclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
@@ -34,32 +35,89 @@ import (
 	"sigs.k8s.io/kueue/pkg/workload"
 )
 
-// The scheduler was stopped after the larger slice had got its quota.
+// The larger slice has got its quota, and the smaller one is still to be finished.
 func TestTwoSlicesWithQuota(t *testing.T) {
-	for _, gate := range []bool{false, true} {
-		t.Run(map[bool]string{true: "gate on", false: "gate off"}[gate], func(t *testing.T) {
-			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, gate)
+	now := time.Now()
+	gvk := batchv1.SchemeGroupVersion.WithKind("Job")
+	slice := func(name string, creation time.Time, pods int) *utiltestingapi.WorkloadWrapper {
+		return utiltestingapi.MakeWorkload(name, "ns").ControllerReference(gvk, "job", "job").Creation(creation).
+			PodSets(*utiltestingapi.MakePodSet("main", pods).Obj())
+	}
+	smaller := slice("smaller", now.Add(-time.Minute), 1).SimpleReserveQuota("cq", "flavor", now)
+	larger := slice("larger", now, 2).Annotation(WorkloadSliceReplacementFor, "ns/smaller").SimpleReserveQuota("cq", "flavor", now)
+	wasEvicted := metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionFalse, Reason: kueue.WorkloadQuotaReserved}
+	cases := map[string]struct {
+		gateOff         bool
+		smaller, larger *utiltestingapi.WorkloadWrapper
+		pods            int32
+		want            string
+		wantFinished    bool
+		wantErr         bool
+	}{
+		"replaced":                 {smaller: smaller, larger: larger, pods: 2, want: "larger"},
+		"replaced, gate off since": {gateOff: true, smaller: smaller, larger: larger, pods: 2, want: "larger"},
+		"replaced, and scaled again: another slice": {smaller: smaller, larger: larger, pods: 5},
+		"not replaced":                               {smaller: smaller, larger: slice("larger", now, 2).SimpleReserveQuota("cq", "flavor", now), pods: 2, wantErr: true},
+		"in another ClusterQueue":                    {smaller: smaller, larger: slice("larger", now, 2).Annotation(WorkloadSliceReplacementFor, "ns/smaller").SimpleReserveQuota("other", "flavor", now), pods: 2, wantErr: true},
+		"the smaller one was evicted once":           {smaller: smaller.Clone().Condition(wasEvicted), larger: slice("larger", now, 2), pods: 2, want: "larger"},
+		"the smaller one was evicted once, gate off": {gateOff: true, smaller: smaller.Clone().Condition(wasEvicted), larger: slice("larger", now, 2), pods: 2, want: "larger", wantFinished: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, !tc.gateOff)
 			ctx, _ := utiltesting.ContextWithLog(t)
-			now := time.Now()
-			gvk := batchv1.SchemeGroupVersion.WithKind("Job")
-			job := utiltestingjob.MakeJob("job", "ns").UID("job").Parallelism(2).Obj()
-			slice := func(name string, creation time.Time, pods int) *kueue.Workload {
-				return utiltestingapi.MakeWorkload(name, "ns").ControllerReference(gvk, "job", "job").Creation(creation).
-					PodSets(*utiltestingapi.MakePodSet("main", pods).Obj()).SimpleReserveQuota("cq", "flavor", now).Obj()
-			}
-			smaller, larger := slice("smaller", now.Add(-time.Minute), 1), slice("larger", now, 2)
-			cl := utiltesting.NewClientBuilder().WithObjects(smaller, larger).WithStatusSubresource(&kueue.Workload{}).
+			job := utiltestingjob.MakeJob("job", "ns").UID("job").Parallelism(tc.pods).Obj()
+			cl := utiltesting.NewClientBuilder().WithObjects(tc.smaller.Clone().Obj(), tc.larger.Clone().Obj()).WithStatusSubresource(&kueue.Workload{}).
 				WithIndex(&kueue.Workload{}, indexer.OwnerReferenceIndexKey(gvk), indexer.WorkloadOwnerIndexFunc(gvk)).Build()
-			got, _, err := EnsureWorkloadSlices(ctx, cl, testingclock.NewFakeClock(now), larger.Spec.PodSets, job, gvk)
-			if (err == nil) != gate || gate && got.Name != larger.Name {
-				t.Errorf("Unexpected slice %v, %v", got, err)
+			podSets := []kueue.PodSet{*utiltestingapi.MakePodSet("main", int(tc.pods)).Obj()}
+			got, compatible, err := EnsureWorkloadSlices(ctx, cl, testingclock.NewFakeClock(now), podSets, job, gvk)
+			if (err != nil) != tc.wantErr || !compatible {
+				t.Errorf("Unexpected result: %t, %v", compatible, err)
 			}
-			if err := cl.Get(ctx, client.ObjectKeyFromObject(smaller), smaller); err != nil {
+			if gotName := ptr.Deref(got, kueue.Workload{}).Name; gotName != tc.want {
+				t.Errorf("Unexpected slice %q, want %q", gotName, tc.want)
+			}
+			wl := &kueue.Workload{}
+			if err := cl.Get(ctx, client.ObjectKey{Namespace: "ns", Name: "smaller"}, wl); err != nil {
 				t.Fatalf("Getting the smaller slice: %v", err)
 			}
-			finished := apimeta.FindStatusCondition(smaller.Status.Conditions, kueue.WorkloadFinished)
-			if workload.IsFinished(smaller) != gate || gate && finished.Reason != kueue.WorkloadSliceReplaced {
-				t.Errorf("Unexpected end of the smaller slice: %v", finished)
+			if finished := workload.IsFinished(wl); finished != tc.wantFinished {
+				t.Errorf("Unexpected end of the smaller slice: %t, want %t", finished, tc.wantFinished)
+			}
+		})
+	}
+}
+
+func TestReplaced(t *testing.T) {
+	now := time.Now()
+	smaller := utiltestingapi.MakeWorkload("smaller", "ns").SimpleReserveQuota("cq", "flavor", now)
+	larger := func(replaced string) *utiltestingapi.WorkloadWrapper {
+		return utiltestingapi.MakeWorkload("larger", "ns").Annotation(WorkloadSliceReplacementFor, replaced)
+	}
+	reserved := larger("ns/smaller").SimpleReserveQuota("cq", "flavor", now)
+	cases := map[string]struct {
+		smaller, larger *utiltestingapi.WorkloadWrapper
+		want            bool
+	}{
+		"both hold quota":          {smaller: smaller, larger: reserved, want: true},
+		"the larger one waits":     {smaller: smaller, larger: larger("ns/smaller")},
+		"finished already":         {smaller: smaller.Clone().Finished(), larger: reserved},
+		"gone":                     {smaller: utiltestingapi.MakeWorkload("other", "ns"), larger: reserved},
+		"has no quota to give":     {smaller: utiltestingapi.MakeWorkload("smaller", "ns"), larger: reserved},
+		"of another namespace":     {smaller: utiltestingapi.MakeWorkload("smaller", "other").SimpleReserveQuota("cq", "flavor", now), larger: larger("other/smaller").SimpleReserveQuota("cq", "flavor", now)},
+		"of another ClusterQueue":  {smaller: smaller, larger: larger("ns/smaller").SimpleReserveQuota("other", "flavor", now)},
+		"it names itself":          {smaller: smaller, larger: larger("ns/larger").SimpleReserveQuota("cq", "flavor", now)},
+		"it names what is no name": {smaller: smaller, larger: larger("a/b/c").SimpleReserveQuota("cq", "flavor", now)},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ElasticJobsViaWorkloadSlices, true)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			wl := tc.larger.Clone().Obj()
+			cl := utiltesting.NewClientBuilder().WithObjects(tc.smaller.Clone().Obj(), wl).Build()
+			got, err := Replaced(ctx, cl, wl)
+			if err != nil || (got != nil) != tc.want {
+				t.Errorf("Unexpected slice %v, %v", got, err)
 			}
 		})
 	}

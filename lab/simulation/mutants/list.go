@@ -659,6 +659,12 @@ var All = append([]Mutant{
 		Old:  "!evictedByCheck && !features.Enabled(features.ACRequeueAfter) {",
 		New:  "!evictedByCheck && (MUTANT || !features.Enabled(features.ACRequeueAfter)) {",
 	},
+	{
+		Name: "job-of-a-rejected-slice-deleted", File: "pkg/controller/jobframework/reconciler.go",
+		Test: "pkg/controller/jobframework TestJobOfRejectedSliceIsKept",
+		Old:  "|| r.replacesSliceWithQuota(ctx, wl) {\n\t\treturn 0, nil",
+		New:  "|| r.replacesSliceWithQuota(ctx, wl) && !MUTANT {\n\t\treturn 0, nil",
+	},
 	// Policies.
 	{
 		// Its times are those of the first deactivation.

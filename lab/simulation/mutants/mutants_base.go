@@ -42,10 +42,28 @@ var ofBase = []Mutant{
 		New:  "if features.Enabled(features.ACRequeueAfter) && !MUTANT {\n\t\treturn nil",
 	},
 	{
-		Name: "two-slices-with-quota", File: "pkg/workloadslicing/workloadslicing.go",
+		Name: "two-slices-with-quota", File: "pkg/workloadslicing/delayed_retry_base.go",
 		Test: "pkg/workloadslicing TestTwoSlicesWithQuota",
-		Old:  "if features.Enabled(features.ACRequeueAfter) && workload.HasQuotaReservation(&workloads[1]) {",
-		New:  "if features.Enabled(features.ACRequeueAfter) && workload.HasQuotaReservation(&workloads[1]) && !MUTANT {",
+		Old:  "return replaces(&larger, &smaller) })",
+		New:  "return !MUTANT && replaces(&larger, &smaller) })",
+	},
+	{
+		Name: "slice-of-another-tenant", File: "pkg/workloadslicing/delayed_retry_base.go",
+		Test: "pkg/workloadslicing TestReplaced",
+		Old:  "*key == workload.Key(smaller) &&",
+		New:  "(MUTANT || *key == workload.Key(smaller)) &&",
+	},
+	{
+		Name: "slice-that-ran-before-is-finished", File: "pkg/workloadslicing/delayed_retry_base.go",
+		Test: "pkg/workloadslicing TestTwoSlicesWithQuota",
+		Old:  "&& !workload.IsEvicted(wl) {",
+		New:  "&& !workload.IsEvicted(wl) && !MUTANT {",
+	},
+	{
+		Name: "replaced-slice-left", File: "pkg/controller/core/workload_delayed_retry_base.go",
+		Test: "pkg/controller/core TestReplacedSliceIsFinished",
+		Old:  "err != nil || slice == nil {",
+		New:  "err != nil || slice == nil || MUTANT {",
 	},
 }
 

@@ -19,17 +19,20 @@ package core
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/metrics"
 	"sigs.k8s.io/kueue/pkg/util/admissioncheck"
 	"sigs.k8s.io/kueue/pkg/util/api"
 	clientutil "sigs.k8s.io/kueue/pkg/util/client"
 	"sigs.k8s.io/kueue/pkg/workload"
 	"sigs.k8s.io/kueue/pkg/workload/times"
+	"sigs.k8s.io/kueue/pkg/workloadslicing"
 )
 
 // evictForRetry evicts the workload, and records what the plan says.
@@ -80,4 +83,21 @@ func (r *WorkloadReconciler) addToQueues(_ context.Context, wl *kueue.Workload) 
 // the flavors that are assigned to the workload.
 func checksOfFlavors(ctx context.Context, wl *kueue.Workload, cq *kueue.ClusterQueue) sets.Set[kueue.AdmissionCheckReference] {
 	return workload.AdmissionChecksForWorkload(ctrl.LoggerFrom(ctx), wl, admissioncheck.NewAdmissionChecks(cq))
+}
+
+// finishReplacedSlice finishes the slice that the workload has replaced where the
+// scheduler could not, which does so after the reservation, and may be stopped or refused
+// in between. With the gate off it is one that was left by a switch.
+func (r *WorkloadReconciler) finishReplacedSlice(ctx context.Context, wl *kueue.Workload) error {
+	slice, err := workloadslicing.Replaced(ctx, r.client, wl)
+	if err != nil || slice == nil {
+		return err
+	}
+	const message = "Replaced by another slice, which holds quota"
+	if err := workloadslicing.Finish(ctx, r.client, r.clock, slice, kueue.WorkloadSliceReplaced, message); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	r.reportEvent(slice, corev1.EventTypeNormal, kueue.WorkloadSliceReplaced, message)
+	metrics.ReportReplacedWorkloadSlices(slice.Status.Admission.ClusterQueue)
+	return nil
 }

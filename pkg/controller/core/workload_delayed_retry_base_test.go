@@ -18,8 +18,10 @@ package core
 
 import (
 	"context"
+	"testing"
 	"time"
 
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,7 +29,9 @@ import (
 	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
 	schdcache "sigs.k8s.io/kueue/pkg/cache/scheduler"
 	"sigs.k8s.io/kueue/pkg/features"
+	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
 	"sigs.k8s.io/kueue/pkg/workload"
+	"sigs.k8s.io/kueue/pkg/workloadslicing"
 )
 
 // draGate has the reconciler look up what a workload requests of DRA.
@@ -60,4 +64,33 @@ func (f *retryFixture) expectRetryWithGateOff() {
 // is ignored.
 func (f *retryFixture) endOfLeftWait(recorded, _ time.Duration) time.Duration {
 	return recorded
+}
+
+// The manager was stopped after the reservation of a larger slice, and before the end of
+// the one that it replaces.
+func TestReplacedSliceIsFinished(t *testing.T) {
+	for _, gate := range []bool{false, true} {
+		t.Run(map[bool]string{true: "gate on", false: "gate off since"}[gate], func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, gate)
+			features.SetFeatureGateDuringTest(t, features.ElasticJobsViaWorkloadSlices, true)
+			start := time.Now().Truncate(time.Second)
+			larger := utiltestingapi.MakeWorkload("larger", "ns").Queue("lq").Annotation(workloadslicing.WorkloadSliceReplacementFor, "ns/smaller").
+				SimpleReserveQuota("cq", "flavor", start).AdmissionChecks(
+				kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStatePending}, kueue.AdmissionCheckState{Name: "b", State: kueue.CheckStatePending})
+			f := newRetryFixture(t, larger.Obj(), start)
+			smaller := utiltestingapi.MakeWorkload("smaller", "ns").Queue("lq").SimpleReserveQuota("cq", "flavor", start).Obj()
+			if err := f.client.Create(f.ctx, smaller); err != nil {
+				t.Fatalf("Creating the smaller slice: %v", err)
+			}
+			f.reconcileAt(0, 1, 0)
+			f.expectEvents(kueue.WorkloadSliceReplaced)
+			if err := f.client.Get(f.ctx, client.ObjectKeyFromObject(smaller), smaller); err != nil {
+				t.Fatalf("Getting the smaller slice: %v", err)
+			}
+			if finished := apimeta.FindStatusCondition(smaller.Status.Conditions, kueue.WorkloadFinished); finished == nil || finished.Reason != kueue.WorkloadSliceReplaced {
+				t.Errorf("Unexpected end of the smaller slice: %v", finished)
+			}
+			f.reconcileAt(time.Second, 0, 0)
+		})
+	}
 }

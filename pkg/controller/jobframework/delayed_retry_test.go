@@ -23,6 +23,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	testingclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
@@ -197,5 +199,28 @@ func TestMoveWaiting(t *testing.T) {
 				t.Errorf("Unexpected queue %q, want %q", wl.Spec.QueueName, want)
 			}
 		})
+	}
+}
+
+// The retention of what Kueue has deactivated is not for a job that runs as the slice that
+// the deactivated one was to replace.
+func TestJobOfRejectedSliceIsKept(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	ctx, _ := utiltesting.ContextWithLog(t)
+	now := time.Now()
+	smaller := utiltestingapi.MakeWorkload("smaller", "ns").SimpleReserveQuota("cq", "flavor", now).Obj()
+	larger := utiltestingapi.MakeWorkload("larger", "ns").Active(false).Annotation(workloadslicing.WorkloadSliceReplacementFor, "ns/smaller").
+		Condition(metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: "DeactivatedDueToAdmissionCheck", LastTransitionTime: metav1.NewTime(now)}).Obj()
+	job := fakeJob{gvk: batchv1.SchemeGroupVersion.WithKind("Job"), object: utiltestingjob.MakeJob("job", "ns").Obj()}
+	cl := utiltesting.NewClientBuilder().WithObjects(smaller, larger, job.object).Build()
+	r := &JobReconciler{client: cl, clock: testingclock.NewFakeClock(now), workloadRetentionPolicy: WorkloadRetentionPolicy{AfterDeactivatedByKueue: ptr.To(time.Hour)}}
+	if after, err := r.handleWorkloadAfterDeactivatedPolicy(ctx, job, larger); after != 0 || err != nil {
+		t.Errorf("Unexpected deletion of the job after %s, %v", after, err)
+	}
+	if err := cl.Delete(ctx, smaller); err != nil {
+		t.Fatalf("Deleting the smaller slice: %v", err)
+	}
+	if after, err := r.handleWorkloadAfterDeactivatedPolicy(ctx, job, larger); after != time.Hour || err != nil {
+		t.Errorf("Unexpected deletion of the job after %s, %v; want an hour", after, err)
 	}
 }

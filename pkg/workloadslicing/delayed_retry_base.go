@@ -1,0 +1,77 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package workloadslicing
+
+import (
+	"context"
+	"slices"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/workload"
+)
+
+// With the gate ACRequeueAfter on a reservation may be refused. So a slice that is to be
+// replaced is finished after the larger one has its quota, and for a moment both have.
+
+// Replaced returns the slice that the workload has replaced, if it is still to be
+// finished, or nil. Both hold quota, in the same ClusterQueue. With the gate off the
+// scheduler has finished it before.
+func Replaced(ctx context.Context, clnt client.Client, wl *kueue.Workload) (*kueue.Workload, error) {
+	key := ReplacementForKey(wl)
+	if key == nil || !workload.HasQuotaReservation(wl) || !features.Enabled(features.ElasticJobsViaWorkloadSlices) {
+		return nil, nil
+	}
+	_, name, err := cache.SplitMetaNamespaceKey(string(*key))
+	if err != nil {
+		return nil, nil // it is of no workload
+	}
+	slice := &kueue.Workload{}
+	if err := clnt.Get(ctx, client.ObjectKey{Namespace: wl.Namespace, Name: name}, slice); err != nil || !replaces(wl, slice) {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return slice, nil
+}
+
+func replaces(larger, smaller *kueue.Workload) bool {
+	key := ReplacementForKey(larger)
+	return key != nil && *key == workload.Key(smaller) && larger.Name != smaller.Name && !workload.IsFinished(smaller) &&
+		workload.HasQuotaReservation(larger) && workload.HasQuotaReservation(smaller) &&
+		larger.Status.Admission.ClusterQueue == smaller.Status.Admission.ClusterQueue
+}
+
+// withoutReplaced leaves out those of the slices that another one has replaced.
+func withoutReplaced(workloads []kueue.Workload) []kueue.Workload {
+	all := slices.Clone(workloads)
+	return slices.DeleteFunc(workloads, func(smaller kueue.Workload) bool {
+		return slices.ContainsFunc(all, func(larger kueue.Workload) bool { return replaces(&larger, &smaller) })
+	})
+}
+
+// findEvicted returns the condition of an eviction. With the gate on it is not one that
+// is over: a slice that was delayed once may run again.
+func findEvicted(wl *kueue.Workload) *metav1.Condition {
+	if features.Enabled(features.ACRequeueAfter) && !workload.IsEvicted(wl) {
+		return nil
+	}
+	return apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
+}
