@@ -43,9 +43,10 @@ $(BIN)/lint: go.mod go.sum tools/lint/main.go tools/lint/messages/messages.go
 	@touch $@
 
 .PHONY: test-unit
-test-unit: fresh-tree ## Run upstream's and our unit tests of the touched packages, gate off and on.
+test-unit: fresh-tree ## Run upstream's and our unit tests of the touched packages, gate off and on, and those of the jobs, which go through jobframework.
 	@packages=$$($(PATCHSET) touched --unit); \
 	if [ -z "$$packages" ]; then echo "==> no package is touched"; exit 0; fi; \
+	packages="$$packages ./pkg/controller/jobs/..."; \
 	tools/gate-on.sh $(TREE) $(GATE_ON_DIR); \
 	cd $(TREE_DIR); \
 	echo "==> unit tests of the touched packages, gate off:" $$packages; \

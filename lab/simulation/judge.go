@@ -1025,6 +1025,7 @@ func (j *judge) quiet() error {
 	if features.Enabled(features.ACRequeueAfter) {
 		j.progress(stopped)
 		j.numbers()
+		j.pods()
 	}
 	return j.first
 }

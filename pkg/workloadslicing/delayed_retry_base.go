@@ -22,7 +22,6 @@ import (
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
@@ -37,26 +36,20 @@ import (
 // finished, or nil. Both hold quota, in the same ClusterQueue. With the gate off the
 // scheduler has finished it before.
 func Replaced(ctx context.Context, clnt client.Client, wl *kueue.Workload) (*kueue.Workload, error) {
-	key := ReplacementForKey(wl)
-	if key == nil || !workload.HasQuotaReservation(wl) || !features.Enabled(features.ElasticJobsViaWorkloadSlices) {
-		return nil, nil
-	}
-	_, name, err := cache.SplitMetaNamespaceKey(string(*key))
-	if err != nil {
-		return nil, nil // it is of no workload
-	}
-	slice := &kueue.Workload{}
-	if err := clnt.Get(ctx, client.ObjectKey{Namespace: wl.Namespace, Name: name}, slice); err != nil || !replaces(wl, slice) {
-		return nil, client.IgnoreNotFound(err)
+	slice, err := FindReplaced(ctx, clnt, wl)
+	if slice == nil || !replaces(wl, slice) {
+		return nil, err
 	}
 	return slice, nil
 }
 
 func replaces(larger, smaller *kueue.Workload) bool {
-	key := ReplacementForKey(larger)
-	return key != nil && *key == workload.Key(smaller) && larger.Name != smaller.Name && !workload.IsFinished(smaller) &&
-		workload.HasQuotaReservation(larger) && workload.HasQuotaReservation(smaller) &&
+	return canReplace(larger, smaller) && !workload.IsFinished(smaller) && holdsQuota(larger) && holdsQuota(smaller) &&
 		larger.Status.Admission.ClusterQueue == smaller.Status.Admission.ClusterQueue
+}
+
+func holdsQuota(wl *kueue.Workload) bool {
+	return workload.HasQuotaReservation(wl) && wl.Status.Admission != nil
 }
 
 // withoutReplaced leaves out those of the slices that another one has replaced.
@@ -68,9 +61,9 @@ func withoutReplaced(workloads []kueue.Workload) []kueue.Workload {
 }
 
 // findEvicted returns the condition of an eviction. With the gate on it is not one that
-// is over: a slice that was delayed once may run again.
+// is over if the slice was admitted since, and its pods may run: it was delayed once.
 func findEvicted(wl *kueue.Workload) *metav1.Condition {
-	if features.Enabled(features.ACRequeueAfter) && !workload.IsEvicted(wl) {
+	if features.Enabled(features.ACRequeueAfter) && !workload.IsEvicted(wl) && workload.IsAdmitted(wl) {
 		return nil
 	}
 	return apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)

@@ -27,6 +27,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/cache/hierarchy"
+	schdcache "sigs.k8s.io/kueue/pkg/cache/scheduler"
 	"sigs.k8s.io/kueue/pkg/controller/core/indexer"
 	"sigs.k8s.io/kueue/pkg/features"
 	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
@@ -46,6 +48,7 @@ func TestTwoSlicesWithQuota(t *testing.T) {
 	smaller := slice("smaller", now.Add(-time.Minute), 1).SimpleReserveQuota("cq", "flavor", now)
 	larger := slice("larger", now, 2).Annotation(WorkloadSliceReplacementFor, "ns/smaller").SimpleReserveQuota("cq", "flavor", now)
 	wasEvicted := metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionFalse, Reason: kueue.WorkloadQuotaReserved}
+	runsAgain := smaller.Clone().Condition(wasEvicted).AdmittedAt(true, now)
 	cases := map[string]struct {
 		gateOff         bool
 		smaller, larger *utiltestingapi.WorkloadWrapper
@@ -59,8 +62,9 @@ func TestTwoSlicesWithQuota(t *testing.T) {
 		"replaced, and scaled again: another slice": {smaller: smaller, larger: larger, pods: 5},
 		"not replaced":                               {smaller: smaller, larger: slice("larger", now, 2).SimpleReserveQuota("cq", "flavor", now), pods: 2, wantErr: true},
 		"in another ClusterQueue":                    {smaller: smaller, larger: slice("larger", now, 2).Annotation(WorkloadSliceReplacementFor, "ns/smaller").SimpleReserveQuota("other", "flavor", now), pods: 2, wantErr: true},
-		"the smaller one was evicted once":           {smaller: smaller.Clone().Condition(wasEvicted), larger: slice("larger", now, 2), pods: 2, want: "larger"},
-		"the smaller one was evicted once, gate off": {gateOff: true, smaller: smaller.Clone().Condition(wasEvicted), larger: slice("larger", now, 2), pods: 2, want: "larger", wantFinished: true},
+		"the smaller one was evicted once":           {smaller: runsAgain, larger: slice("larger", now, 2), pods: 2, want: "larger"},
+		"the smaller one was evicted once, gate off": {gateOff: true, smaller: runsAgain, larger: slice("larger", now, 2), pods: 2, want: "larger", wantFinished: true},
+		"the smaller one waits for its checks again": {smaller: smaller.Clone().Condition(wasEvicted), larger: slice("larger", now, 2), pods: 2, want: "larger", wantFinished: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -90,34 +94,86 @@ func TestTwoSlicesWithQuota(t *testing.T) {
 
 func TestReplaced(t *testing.T) {
 	now := time.Now()
-	smaller := utiltestingapi.MakeWorkload("smaller", "ns").SimpleReserveQuota("cq", "flavor", now)
+	gvk := batchv1.SchemeGroupVersion.WithKind("Job")
+	smaller := utiltestingapi.MakeWorkload("smaller", "ns").ControllerReference(gvk, "job", "job").SimpleReserveQuota("cq", "flavor", now)
 	larger := func(replaced string) *utiltestingapi.WorkloadWrapper {
-		return utiltestingapi.MakeWorkload("larger", "ns").Annotation(WorkloadSliceReplacementFor, replaced)
+		return utiltestingapi.MakeWorkload("larger", "ns").ControllerReference(gvk, "job", "job").Annotation(WorkloadSliceReplacementFor, replaced)
 	}
 	reserved := larger("ns/smaller").SimpleReserveQuota("cq", "flavor", now)
+	elsewhere := larger("other/smaller").SimpleReserveQuota("cq", "flavor", now)
+	withoutAdmission := larger("ns/smaller").SimpleReserveQuota("cq", "flavor", now)
+	withoutAdmission.Status.Admission = nil
 	cases := map[string]struct {
+		elasticOff      bool
 		smaller, larger *utiltestingapi.WorkloadWrapper
 		want            bool
 	}{
-		"both hold quota":          {smaller: smaller, larger: reserved, want: true},
-		"the larger one waits":     {smaller: smaller, larger: larger("ns/smaller")},
-		"finished already":         {smaller: smaller.Clone().Finished(), larger: reserved},
-		"gone":                     {smaller: utiltestingapi.MakeWorkload("other", "ns"), larger: reserved},
-		"has no quota to give":     {smaller: utiltestingapi.MakeWorkload("smaller", "ns"), larger: reserved},
-		"of another namespace":     {smaller: utiltestingapi.MakeWorkload("smaller", "other").SimpleReserveQuota("cq", "flavor", now), larger: larger("other/smaller").SimpleReserveQuota("cq", "flavor", now)},
+		"both hold quota":       {smaller: smaller, larger: reserved, want: true},
+		"elastic jobs are off":  {elasticOff: true, smaller: smaller, larger: reserved},
+		"the larger one waits":  {smaller: smaller, larger: larger("ns/smaller")},
+		"finished already":      {smaller: smaller.Clone().Finished(), larger: reserved},
+		"gone":                  {smaller: utiltestingapi.MakeWorkload("other", "ns"), larger: reserved},
+		"has no quota to give":  {smaller: utiltestingapi.MakeWorkload("smaller", "ns"), larger: reserved},
+		"of another namespace":  {smaller: utiltestingapi.MakeWorkload("smaller", "other").SimpleReserveQuota("cq", "flavor", now), larger: elsewhere},
+		"the same name is here": {smaller: smaller, larger: elsewhere},
+		"of another job": {
+			smaller: utiltestingapi.MakeWorkload("smaller", "ns").ControllerReference(gvk, "other", "other").SimpleReserveQuota("cq", "flavor", now),
+			larger:  reserved,
+		},
+		"a copy, whose job is still to come": {
+			smaller: smaller,
+			larger:  utiltestingapi.MakeWorkload("larger", "ns").Annotation(WorkloadSliceReplacementFor, "ns/smaller").SimpleReserveQuota("cq", "flavor", now),
+			want:    true,
+		},
 		"of another ClusterQueue":  {smaller: smaller, larger: larger("ns/smaller").SimpleReserveQuota("other", "flavor", now)},
+		"without an admission":     {smaller: smaller, larger: withoutAdmission},
 		"it names itself":          {smaller: smaller, larger: larger("ns/larger").SimpleReserveQuota("cq", "flavor", now)},
 		"it names what is no name": {smaller: smaller, larger: larger("a/b/c").SimpleReserveQuota("cq", "flavor", now)},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			features.SetFeatureGateDuringTest(t, features.ElasticJobsViaWorkloadSlices, true)
+			features.SetFeatureGateDuringTest(t, features.ElasticJobsViaWorkloadSlices, !tc.elasticOff)
 			ctx, _ := utiltesting.ContextWithLog(t)
 			wl := tc.larger.Clone().Obj()
 			cl := utiltesting.NewClientBuilder().WithObjects(tc.smaller.Clone().Obj(), wl).Build()
 			got, err := Replaced(ctx, cl, wl)
 			if err != nil || (got != nil) != tc.want {
 				t.Errorf("Unexpected slice %v, %v", got, err)
+			}
+		})
+	}
+}
+
+// A workload that names one of somebody else's gets no quota of it.
+func TestReplacedWorkloadSliceOfAnotherJob(t *testing.T) {
+	gvk := batchv1.SchemeGroupVersion.WithKind("Job")
+	larger := func(namespace string) *workload.Info {
+		return workload.NewInfo(utiltestingapi.MakeWorkload("larger", namespace).ControllerReference(gvk, "job", "job").
+			Annotation(WorkloadSliceReplacementFor, "ns/smaller").Admission(utiltestingapi.MakeAdmission("cq").Obj()).Obj())
+	}
+	cases := map[string]struct {
+		gateOff bool
+		larger  *workload.Info
+		owner   string
+		want    bool
+	}{
+		"of the same job":                {larger: larger("ns"), owner: "job", want: true},
+		"of another job":                 {larger: larger("ns"), owner: "other"},
+		"of another namespace":           {larger: larger("other"), owner: "job"},
+		"of another namespace, gate off": {gateOff: true, larger: larger("other"), owner: "job", want: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ElasticJobsViaWorkloadSlices, true)
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, !tc.gateOff)
+			smaller := utiltestingapi.MakeWorkload("smaller", "ns").ControllerReference(gvk, "job", tc.owner).Obj()
+			snapshot := &schdcache.Snapshot{Manager: hierarchy.NewManagerForTest(
+				map[kueue.CohortReference]*schdcache.CohortSnapshot{},
+				map[kueue.ClusterQueueReference]*schdcache.ClusterQueueSnapshot{
+					"cq": {Workloads: map[workload.Reference]*workload.Info{workload.Key(smaller): workload.NewInfo(smaller)}},
+				})}
+			if _, replaced := ReplacedWorkloadSlice(tc.larger, snapshot); (replaced != nil) != tc.want {
+				t.Errorf("Unexpected slice %v", replaced)
 			}
 		})
 	}

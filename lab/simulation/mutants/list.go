@@ -662,8 +662,32 @@ var All = append([]Mutant{
 	{
 		Name: "job-of-a-rejected-slice-deleted", File: "pkg/controller/jobframework/reconciler.go",
 		Test: "pkg/controller/jobframework TestJobOfRejectedSliceIsKept",
-		Old:  "|| r.replacesSliceWithQuota(ctx, wl) {\n\t\treturn 0, nil",
-		New:  "|| r.replacesSliceWithQuota(ctx, wl) && !MUTANT {\n\t\treturn 0, nil",
+		Old:  "r.replacesSliceWithQuota(ctx, wl) {\n\t\treturn 0, nil",
+		New:  "r.replacesSliceWithQuota(ctx, wl) && !MUTANT {\n\t\treturn 0, nil",
+	},
+	{
+		Name: "job-kept-that-does-not-run", File: "pkg/controller/jobframework/reconciler.go",
+		Test: "pkg/controller/jobframework TestJobOfRejectedSliceIsKept",
+		Old:  "|| !job.IsSuspended() && r.",
+		New:  "|| (MUTANT || !job.IsSuspended()) && r.",
+	},
+	{
+		Name: "slice-of-another-tenant", File: "pkg/workloadslicing/delayed_retry_slices.go",
+		Test: "pkg/controller/jobframework TestIsStoppedForRetry",
+		Old:  "owner == nil || other == nil ||",
+		New:  "MUTANT || owner == nil || other == nil ||",
+	},
+	{
+		Name: "pods-without-quota", File: jobs,
+		Test: "pkg/controller/jobframework TestLostReplacedSlice",
+		Old:  "if err != nil || slice != nil && workload.HasQuotaReservation(slice)",
+		New:  "if err != nil || MUTANT || slice != nil && workload.HasQuotaReservation(slice)",
+	},
+	{
+		Name: "stopped-after-it-was-replaced", File: jobs,
+		Test: "pkg/controller/jobframework TestLostReplacedSlice",
+		Old:  "return err == nil && !workload.HasQuotaReservation(latest)",
+		New:  "return err == nil && (MUTANT || !workload.HasQuotaReservation(latest))",
 	},
 	// Policies.
 	{

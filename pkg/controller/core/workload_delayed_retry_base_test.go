@@ -69,15 +69,23 @@ func (f *retryFixture) endOfLeftWait(recorded, _ time.Duration) time.Duration {
 // The manager was stopped after the reservation of a larger slice, and before the end of
 // the one that it replaces.
 func TestReplacedSliceIsFinished(t *testing.T) {
-	for _, gate := range []bool{false, true} {
-		t.Run(map[bool]string{true: "gate on", false: "gate off since"}[gate], func(t *testing.T) {
-			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, gate)
+	start := time.Now().Truncate(time.Second)
+	larger := utiltestingapi.MakeWorkload("larger", "ns").Queue("lq").Annotation(workloadslicing.WorkloadSliceReplacementFor, "ns/smaller").
+		SimpleReserveQuota("cq", "flavor", start).AdmissionChecks(
+		kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStatePending}, kueue.AdmissionCheckState{Name: "b", State: kueue.CheckStatePending})
+	cases := map[string]struct {
+		gateOff bool
+		larger  *utiltestingapi.WorkloadWrapper
+	}{
+		"gate on":                               {larger: larger},
+		"gate off since":                        {gateOff: true, larger: larger},
+		"the larger one has finished meanwhile": {larger: larger.Clone().Finished()},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, !tc.gateOff)
 			features.SetFeatureGateDuringTest(t, features.ElasticJobsViaWorkloadSlices, true)
-			start := time.Now().Truncate(time.Second)
-			larger := utiltestingapi.MakeWorkload("larger", "ns").Queue("lq").Annotation(workloadslicing.WorkloadSliceReplacementFor, "ns/smaller").
-				SimpleReserveQuota("cq", "flavor", start).AdmissionChecks(
-				kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStatePending}, kueue.AdmissionCheckState{Name: "b", State: kueue.CheckStatePending})
-			f := newRetryFixture(t, larger.Obj(), start)
+			f := newRetryFixture(t, tc.larger.Clone().Obj(), start)
 			smaller := utiltestingapi.MakeWorkload("smaller", "ns").Queue("lq").SimpleReserveQuota("cq", "flavor", start).Obj()
 			if err := f.client.Create(f.ctx, smaller); err != nil {
 				t.Fatalf("Creating the smaller slice: %v", err)

@@ -21,7 +21,6 @@ import (
 	"fmt"
 
 	batchv1 "k8s.io/api/batch/v1"
-	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
@@ -48,20 +47,29 @@ func (r *JobReconciler) isStoppedForRetry(ctx context.Context, job GenericJob, w
 // that is to replace another one, which holds its quota to stay. It waits for its checks,
 // or is deactivated, as by a rejection. With the gate off it can only have been left waiting.
 func (r *JobReconciler) replacesSliceWithQuota(ctx context.Context, wl *kueue.Workload) bool {
-	replaced := workloadslicing.ReplacementForKey(wl)
 	_, evictedByCheck := workload.IsEvictedByAdmissionCheck(wl)
-	if replaced == nil || workload.HasQuotaReservation(wl) || !evictedByCheck && !features.Enabled(features.ACRequeueAfter) {
+	if workload.HasQuotaReservation(wl) || !evictedByCheck && !features.Enabled(features.ACRequeueAfter) {
 		return false
 	}
-	namespace, name, err := cache.SplitMetaNamespaceKey(string(*replaced))
-	if err != nil {
+	slice, err := workloadslicing.FindReplaced(ctx, r.client, wl)
+	return err == nil && slice != nil && workload.HasQuotaReservation(slice) && !workload.IsEvicted(slice) && !workload.IsFinished(slice)
+}
+
+// lostReplacedSlice returns true if the workload is a slice without quota, and the one that
+// it is to replace has lost its own, as by an eviction. With the gate off the pods of that
+// one run on.
+func (r *JobReconciler) lostReplacedSlice(ctx context.Context, wl *kueue.Workload) bool {
+	if !features.Enabled(features.ACRequeueAfter) || !workloadslicing.ScaledUp(wl) {
 		return false
 	}
-	slice := &kueue.Workload{}
-	if err := r.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, slice); err != nil {
+	slice, err := workloadslicing.FindReplaced(ctx, r.client, wl)
+	if err != nil || slice != nil && workload.HasQuotaReservation(slice) && !workload.IsFinished(slice) {
 		return false
 	}
-	return workload.HasQuotaReservation(slice) && !workload.IsEvicted(slice) && !workload.IsFinished(slice)
+	// Its end may be that it was replaced, since the workload was read.
+	latest := &kueue.Workload{}
+	err = r.client.Get(ctx, client.ObjectKeyFromObject(wl), latest)
+	return err == nil && !workload.HasQuotaReservation(latest)
 }
 
 // moveWaiting gives the workload of a job that waits, suspended and without quota,

@@ -46,9 +46,11 @@ func (j fakeJob) GVK() schema.GroupVersionKind { return j.gvk }
 
 func (j fakeJob) IsSuspended() bool { return j.suspended }
 
+var jobGVK = batchv1.SchemeGroupVersion.WithKind("Job")
+
 func TestIsStoppedForRetry(t *testing.T) {
 	now := time.Now()
-	suspended := fakeJob{gvk: batchv1.SchemeGroupVersion.WithKind("Job"), suspended: true}
+	suspended := fakeJob{gvk: jobGVK, suspended: true}
 	evicted := func(reason string) *utiltestingapi.WorkloadWrapper {
 		return utiltestingapi.MakeWorkload("wl", "ns").Condition(metav1.Condition{
 			Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: reason, LastTransitionTime: metav1.NewTime(now),
@@ -60,11 +62,12 @@ func TestIsStoppedForRetry(t *testing.T) {
 		return evicted(kueue.WorkloadEvictedByAdmissionCheck).Annotation(workloadslicing.WorkloadSliceReplacementFor, "ns/slice")
 	}
 	cases := map[string]struct {
-		gateOff  bool
-		job      GenericJob
-		workload *utiltestingapi.WorkloadWrapper
-		replaced *utiltestingapi.WorkloadWrapper
-		want     bool
+		gateOff    bool
+		elasticOff bool
+		job        GenericJob
+		workload   *utiltestingapi.WorkloadWrapper
+		replaced   *utiltestingapi.WorkloadWrapper
+		want       bool
 	}{
 		"runs as the slice that is to be replaced": {
 			job:      running,
@@ -100,6 +103,17 @@ func TestIsStoppedForRetry(t *testing.T) {
 			job:      running,
 			workload: replaces(),
 			replaced: slice.Clone().Finished(),
+		},
+		"elastic jobs are off": {
+			elasticOff: true,
+			job:        running,
+			workload:   replaces(),
+			replaced:   slice.Clone(),
+		},
+		"the slice is of another job": {
+			job:      running,
+			workload: replaces().ControllerReference(jobGVK, "job", "job"),
+			replaced: slice.Clone().ControllerReference(jobGVK, "other", "other"),
 		},
 		"the slice that was to be replaced is gone": {
 			job:      running,
@@ -140,6 +154,7 @@ func TestIsStoppedForRetry(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, !tc.gateOff)
+			features.SetFeatureGateDuringTest(t, features.ElasticJobsViaWorkloadSlices, !tc.elasticOff)
 			ctx, _ := utiltesting.ContextWithLog(t)
 			builder := utiltesting.NewClientBuilder()
 			if tc.replaced != nil {
@@ -206,21 +221,67 @@ func TestMoveWaiting(t *testing.T) {
 // the deactivated one was to replace.
 func TestJobOfRejectedSliceIsKept(t *testing.T) {
 	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	features.SetFeatureGateDuringTest(t, features.ElasticJobsViaWorkloadSlices, true)
 	ctx, _ := utiltesting.ContextWithLog(t)
 	now := time.Now()
-	smaller := utiltestingapi.MakeWorkload("smaller", "ns").SimpleReserveQuota("cq", "flavor", now).Obj()
 	larger := utiltestingapi.MakeWorkload("larger", "ns").Active(false).Annotation(workloadslicing.WorkloadSliceReplacementFor, "ns/smaller").
 		Condition(metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: "DeactivatedDueToAdmissionCheck", LastTransitionTime: metav1.NewTime(now)}).Obj()
-	job := fakeJob{gvk: batchv1.SchemeGroupVersion.WithKind("Job"), object: utiltestingjob.MakeJob("job", "ns").Obj()}
-	cl := utiltesting.NewClientBuilder().WithObjects(smaller, larger, job.object).Build()
-	r := &JobReconciler{client: cl, clock: testingclock.NewFakeClock(now), workloadRetentionPolicy: WorkloadRetentionPolicy{AfterDeactivatedByKueue: ptr.To(time.Hour)}}
-	if after, err := r.handleWorkloadAfterDeactivatedPolicy(ctx, job, larger); after != 0 || err != nil {
-		t.Errorf("Unexpected deletion of the job after %s, %v", after, err)
+	held := utiltestingapi.MakeWorkload("smaller", "ns").SimpleReserveQuota("cq", "flavor", now)
+	cases := map[string]struct {
+		smaller   *utiltestingapi.WorkloadWrapper
+		suspended bool
+		want      time.Duration
+	}{
+		"runs as the smaller slice":      {smaller: held},
+		"the smaller slice is finished":  {smaller: held.Clone().Finished(), want: time.Hour},
+		"has not started, or is stopped": {smaller: held, suspended: true, want: time.Hour},
 	}
-	if err := cl.Delete(ctx, smaller); err != nil {
-		t.Fatalf("Deleting the smaller slice: %v", err)
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			job := fakeJob{gvk: jobGVK, object: utiltestingjob.MakeJob("job", "ns").Obj(), suspended: tc.suspended}
+			cl := utiltesting.NewClientBuilder().WithObjects(tc.smaller.Clone().Obj(), larger.DeepCopy(), job.object).Build()
+			r := &JobReconciler{client: cl, clock: testingclock.NewFakeClock(now), workloadRetentionPolicy: WorkloadRetentionPolicy{AfterDeactivatedByKueue: ptr.To(time.Hour)}}
+			if after, err := r.handleWorkloadAfterDeactivatedPolicy(ctx, job, larger.DeepCopy()); after != tc.want || err != nil {
+				t.Errorf("Unexpected deletion of the job after %s, %v; want %s", after, err, tc.want)
+			}
+		})
 	}
-	if after, err := r.handleWorkloadAfterDeactivatedPolicy(ctx, job, larger); after != time.Hour || err != nil {
-		t.Errorf("Unexpected deletion of the job after %s, %v; want an hour", after, err)
+}
+
+// The slice that ran is evicted while the one that is to replace it has no quota yet.
+func TestLostReplacedSlice(t *testing.T) {
+	now := time.Now()
+	held := utiltestingapi.MakeWorkload("smaller", "ns").SimpleReserveQuota("cq", "flavor", now)
+	larger := utiltestingapi.MakeWorkload("larger", "ns").Annotation(workloadslicing.WorkloadSliceReplacementFor, "ns/smaller")
+	cases := map[string]struct {
+		gateOff                 bool
+		smaller, larger, latest *utiltestingapi.WorkloadWrapper
+		want                    bool
+	}{
+		"finished, because it was evicted":     {smaller: held.Clone().Finished(), larger: larger, want: true},
+		"gate off":                             {gateOff: true, smaller: held.Clone().Finished(), larger: larger},
+		"lost its quota":                       {smaller: utiltestingapi.MakeWorkload("smaller", "ns"), larger: larger, want: true},
+		"gone":                                 {smaller: utiltestingapi.MakeWorkload("other", "ns"), larger: larger, want: true},
+		"holds its quota":                      {smaller: held, larger: larger},
+		"replaces nothing: its pods are gated": {smaller: held, larger: utiltestingapi.MakeWorkload("larger", "ns")},
+		"replaced, and the larger one waits for checks": {smaller: held.Clone().Finished(), larger: larger.Clone().SimpleReserveQuota("cq", "flavor", now)},
+		"replaced since the larger one was read": {
+			smaller: held.Clone().Finished(), larger: larger, latest: larger.Clone().SimpleReserveQuota("cq", "flavor", now),
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, !tc.gateOff)
+			features.SetFeatureGateDuringTest(t, features.ElasticJobsViaWorkloadSlices, true)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			latest := tc.latest
+			if latest == nil {
+				latest = tc.larger
+			}
+			r := &JobReconciler{client: utiltesting.NewClientBuilder().WithObjects(tc.smaller.Clone().Obj(), latest.Clone().Obj()).Build()}
+			if got := r.lostReplacedSlice(ctx, tc.larger.Clone().Obj()); got != tc.want {
+				t.Errorf("Unexpected result: %t, want %t", got, tc.want)
+			}
+		})
 	}
 }
