@@ -74,6 +74,11 @@ type judge struct {
 	// asked is what the controller of a check has said last, until Kueue takes
 	// it back.
 	asked map[string]map[kueue.AdmissionCheckReference]asked
+	// unseenRelease: quota may have come free while there was no LocalQueue, which upstream
+	// does not see. unreported is how many were pending when one was deleted: its gauge
+	// still has them until the next event.
+	unseenRelease bool
+	unreported    int
 	// excused are the workloads that Kueue left stuck before: told to retry while
 	// the gate was off, with no time to wait for.
 	excused map[string]bool
@@ -267,6 +272,12 @@ func (j *judge) onWrite(write memapi.Write) {
 	defer j.mu.Unlock()
 	if write.New == nil && write.Old.GetKind() == "LocalQueue" {
 		delete(j.localQueues, write.Old.GetName())
+		j.unseenRelease, j.unreported = true, 0
+		for _, versions := range j.versions {
+			if isPending(versions[slices.Max(slices.Collect(maps.Keys(versions)))]) {
+				j.unreported++
+			}
+		}
 	}
 	if write.New != nil {
 		if write.New.GetKind() == "LocalQueue" && write.Old == nil {
@@ -330,6 +341,9 @@ func (j *judge) onWrite(write memapi.Write) {
 	}
 	if !workload.HasRetryChecks(wl) {
 		delete(j.excused, wl.Name)
+	}
+	if _, found := j.localQueues[string(wl.Spec.QueueName)]; found && workload.HasQuotaReservation(old) && (!workload.HasQuotaReservation(wl) || workload.IsFinished(wl)) {
+		j.unseenRelease = false
 	}
 	if !features.Enabled(features.ACRequeueAfter) && !j.differs && (workload.IsActive(wl) || baseHasFields) && !workload.HasQuotaReservation(wl) && workload.HasRetryChecks(wl) && !requeueAt(wl).IsZero() {
 		j.differs = true
@@ -1073,6 +1087,9 @@ func (j *judge) progress(stopped bool) {
 	if slices.ContainsFunc(all, func(wl *kueue.Workload) bool { return isPending(wl) && isScaled(wl) }) {
 		return
 	}
+	if keepsOutAlike && j.unseenRelease {
+		return
+	}
 	if stopped || held >= cpus || j.isBlocked(all) || j.world.nodeLost() || !j.world.hasWorkers() {
 		return
 	}
@@ -1143,7 +1160,7 @@ func (j *judge) numbers() {
 		if j.world.config.Blocking {
 			most += len(pending)
 		}
-		j.count("pending gauge", n, least, most, pending)
+		j.count("pending gauge", n, least, most+j.unreported, pending)
 	}
 }
 

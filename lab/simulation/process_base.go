@@ -63,6 +63,9 @@ const jobsAreManagedBy = false
 // elasticByDefault: v0.14.8 has elastic jobs behind a gate that is off.
 const elasticByDefault = false
 
+// keepsOutAlike: what is like one that did not fit is not tried before quota comes free.
+const keepsOutAlike = false
+
 type eventRecorder = record.EventRecorder
 
 // setUp does what cmd/kueue does.

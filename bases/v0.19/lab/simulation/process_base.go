@@ -66,6 +66,9 @@ const jobsAreManagedBy = true
 // elasticByDefault: v0.19 has elastic jobs.
 const elasticByDefault = true
 
+// keepsOutAlike: what is like one that did not fit is not tried before quota comes free.
+const keepsOutAlike = true
+
 type eventRecorder = events.EventRecorder
 
 // setUp does what cmd/kueue does.
