@@ -15,6 +15,9 @@ PROJECT := $(CURDIR)
 # What the patches stand on: a folder in bases/. What depends on it, base.yaml says.
 BASE ?= v0.14
 BASES := $(notdir $(wildcard bases/*))
+ifeq ($(filter $(BASE),$(BASES)),)
+$(error BASE=$(BASE): there is no such base; take one of: $(BASES))
+endif
 # What base.yaml of a base has in a line of its own, for what is asked of another base.
 base_says = $(shell sed -n 's/^$(2): //p' bases/$(1)/base.yaml)
 # lab/ is compiled against this one's tree. It asks Kueue through the API alone, and so
@@ -28,6 +31,9 @@ TREE_DIR = $(abspath $(TREE))
 BIN := $(PROJECT)/build/bin
 # In the demo, the cluster, the manifests and the chart: on or off.
 GATE ?= on
+ifeq ($(filter on off,$(GATE)),)
+$(error GATE=$(GATE): say on or off)
+endif
 GATE_VALUE = $(patsubst on,true,$(patsubst off,false,$(GATE)))
 
 # The same flags everywhere, so that every build and test shares Go's cache.

@@ -13,7 +13,7 @@ requests that it sends, and the rules that it keeps.
   controller.py                         # in a pod
   controller.py http://127.0.0.1:8001   # elsewhere, with kubectl proxy
 """
-import datetime, json, logging, math, ssl, sys, threading, time
+import datetime, json, logging, math, os, ssl, sys, threading, time
 from urllib import error, parse, request
 
 CONTROLLER = "example.com/maintenance"  # spec.controllerName of the AdmissionChecks
@@ -151,6 +151,8 @@ def stamp(t):
 
 in_pod = len(sys.argv) < 2
 server = "https://kubernetes.default.svc" if in_pod else sys.argv[1]
+if in_pod and not os.path.exists(ACCOUNT):
+    sys.exit(__doc__ + "\nThis is no pod: give the address of kubectl proxy.")
 tls = ssl.create_default_context(cafile=ACCOUNT + "ca.crt" if in_pod else None)
 tls.verify_flags &= ~ssl.VERIFY_X509_STRICT  # Python 3.13 asks for more than some clusters' certificates have
 opener = request.build_opener(request.ProxyHandler({}), request.HTTPSHandler(context=tls))

@@ -313,7 +313,7 @@ func (r *run) prepare(ctx context.Context) error {
 		return err
 	}
 	if r.ControllerName == "" {
-		return fmt.Errorf("there is no AdmissionCheck %q: put it into the manifests, or give its controller's name", r.Check)
+		return fmt.Errorf("there is no AdmissionCheck %q: put it into the manifests, or say in CONTROLLER_NAME what its spec.controllerName is to be", r.Check)
 	}
 	return r.client.Create(ctx, check)
 }

@@ -80,11 +80,24 @@ func (r *release) chart() (*chart.Chart, error) {
 		return nil, fmt.Errorf("the chart has a schema of its own: add to it what values.schema.json says")
 	}
 	upstream.Schema = valuesSchema
+	i = slices.IndexFunc(upstream.Files, func(f *chart.File) bool { return f.Name == "README.md" })
+	if i < 0 {
+		return nil, fmt.Errorf("the chart has no README.md")
+	}
+	upstream.Files[i].Data = append([]byte(chartNotice), upstream.Files[i].Data...)
 	if err := keepCRDs(upstream); err != nil {
 		return nil, err
 	}
 	return upstream, upstream.Validate()
 }
+
+// chartNotice goes before upstream's README of the chart, which installs plain Kueue.
+const chartNotice = `> This chart installs a patched Kueue, with delayed retries of admission checks behind the
+> gate ACRequeueAfter. What follows is plain Kueue's text: take this chart's file instead of
+> the addresses there. A list of values is replaced as a whole: to set another gate, name
+> ACRequeueAfter again in controllerManager.featureGates.
+
+`
 
 // valuesSchema has Helm refuse a gate without a name or a value, such as that of
 // --set controllerManager.featureGates[0].enabled=false, which replaces the list. The
