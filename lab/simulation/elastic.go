@@ -62,24 +62,13 @@ func (w *World) scaleJob(name string, pods int32) {
 	})
 }
 
-// elasticJobs that are not over.
-func (w *World) elasticJobs() []*batchv1.Job {
-	var jobs []*batchv1.Job
+// scaleAll gives all elastic jobs as many pods as the others have.
+func (w *World) scaleAll() {
 	for _, obj := range w.api.List(batchv1.SchemeGroupVersion.WithResource("jobs")) {
 		job := &batchv1.Job{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, job); err != nil {
 			panic(err)
 		}
-		if workloadslicing.Enabled(job) && !jobFinished(job) {
-			jobs = append(jobs, job)
-		}
-	}
-	return jobs
-}
-
-// scaleAll gives all elastic jobs as many pods as the others have.
-func (w *World) scaleAll() {
-	for _, job := range w.elasticJobs() {
 		w.scaleJob(job.Name, 1)
 	}
 }
@@ -133,19 +122,6 @@ func (j *judge) job(write memapi.Write) {
 		isOwned := slices.ContainsFunc(wl.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == write.New.GetUID() })
 		if isOwned && workload.IsAdmitted(wl) && !workload.IsEvicted(wl) && !workload.IsFinished(wl) {
 			j.fail("a job that may run", "%s stops %s of %s", write.Caller, write.New.GetName(), describe(wl))
-		}
-	}
-}
-
-// pods: no elastic job runs without the quota of one of its slices.
-func (j *judge) pods() {
-	for _, job := range j.world.elasticJobs() {
-		holdsQuota := slices.ContainsFunc(j.world.workloads(), func(wl *kueue.Workload) bool {
-			isOwned := slices.ContainsFunc(wl.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == job.UID })
-			return isOwned && workload.HasQuotaReservation(wl) && !workload.IsFinished(wl)
-		})
-		if !ptr.Deref(job.Spec.Suspend, false) && !holdsQuota {
-			j.fail("pods without quota", "job %s runs, and none of its workloads holds quota", job.Name)
 		}
 	}
 }

@@ -1039,7 +1039,6 @@ func (j *judge) quiet() error {
 	if features.Enabled(features.ACRequeueAfter) {
 		j.progress(stopped)
 		j.numbers()
-		j.pods()
 	}
 	return j.first
 }

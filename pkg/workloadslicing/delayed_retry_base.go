@@ -52,6 +52,11 @@ func holdsQuota(wl *kueue.Workload) bool {
 	return workload.HasQuotaReservation(wl) && wl.Status.Admission != nil
 }
 
+// isOfAnotherJob has the scheduler leave alone what the workload must not replace.
+func isOfAnotherJob(wl, slice *kueue.Workload) bool {
+	return features.Enabled(features.ACRequeueAfter) && !mayBeOfOneJob(wl, slice)
+}
+
 // withoutReplaced leaves out those of the slices that another one has replaced.
 func withoutReplaced(workloads []kueue.Workload) []kueue.Workload {
 	all := slices.Clone(workloads)

@@ -31,6 +31,7 @@ import (
 	schdcache "sigs.k8s.io/kueue/pkg/cache/scheduler"
 	"sigs.k8s.io/kueue/pkg/controller/core/indexer"
 	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/scheduler/preemption"
 	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
 	utiltestingjob "sigs.k8s.io/kueue/pkg/util/testingjobs/job"
@@ -144,7 +145,7 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// A workload that names one of somebody else's gets no quota of it.
+// A workload that names one of somebody else's gets no quota of it, and may preempt it.
 func TestReplacedWorkloadSliceOfAnotherJob(t *testing.T) {
 	gvk := batchv1.SchemeGroupVersion.WithKind("Job")
 	larger := func(namespace string) *workload.Info {
@@ -174,6 +175,9 @@ func TestReplacedWorkloadSliceOfAnotherJob(t *testing.T) {
 				})}
 			if _, replaced := ReplacedWorkloadSlice(tc.larger, snapshot); (replaced != nil) != tc.want {
 				t.Errorf("Unexpected slice %v", replaced)
+			}
+			if _, target := FindReplacedSliceTarget(tc.larger.Obj, []*preemption.Target{{WorkloadInfo: workload.NewInfo(smaller)}}); (target != nil) != tc.want {
+				t.Errorf("Unexpected target %v", target)
 			}
 		})
 	}

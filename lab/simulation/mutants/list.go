@@ -662,32 +662,26 @@ var All = append([]Mutant{
 	{
 		Name: "job-of-a-rejected-slice-deleted", File: "pkg/controller/jobframework/reconciler.go",
 		Test: "pkg/controller/jobframework TestJobOfRejectedSliceIsKept",
-		Old:  "r.replacesSliceWithQuota(ctx, wl) {\n\t\treturn 0, nil",
-		New:  "r.replacesSliceWithQuota(ctx, wl) && !MUTANT {\n\t\treturn 0, nil",
+		Old:  "|| r.runsAsReplacedSlice(ctx, job, wl) {",
+		New:  "|| !MUTANT && r.runsAsReplacedSlice(ctx, job, wl) {",
 	},
 	{
-		Name: "job-kept-that-does-not-run", File: "pkg/controller/jobframework/reconciler.go",
+		Name: "job-kept-that-does-not-run", File: jobs,
 		Test: "pkg/controller/jobframework TestJobOfRejectedSliceIsKept",
-		Old:  "|| !job.IsSuspended() && r.",
-		New:  "|| (MUTANT || !job.IsSuspended()) && r.",
+		Old:  "(!job.IsSuspended() ||",
+		New:  "(MUTANT || !job.IsSuspended() ||",
+	},
+	{
+		Name: "job-deleted-that-runs-elsewhere", File: jobs,
+		Test: "pkg/controller/jobframework TestJobOfRejectedSliceIsKept",
+		Old:  "slice.Status.ClusterName != nil)",
+		New:  "slice.Status.ClusterName != nil && !MUTANT)",
 	},
 	{
 		Name: "slice-of-another-tenant", File: "pkg/workloadslicing/delayed_retry_slices.go",
 		Test: "pkg/controller/jobframework TestIsStoppedForRetry",
 		Old:  "owner == nil || other == nil ||",
 		New:  "MUTANT || owner == nil || other == nil ||",
-	},
-	{
-		Name: "pods-without-quota", File: jobs,
-		Test: "pkg/controller/jobframework TestLostReplacedSlice",
-		Old:  "if err != nil || slice != nil && workload.HasQuotaReservation(slice)",
-		New:  "if err != nil || MUTANT || slice != nil && workload.HasQuotaReservation(slice)",
-	},
-	{
-		Name: "stopped-after-it-was-replaced", File: jobs,
-		Test: "pkg/controller/jobframework TestLostReplacedSlice",
-		Old:  "return err == nil && !workload.HasQuotaReservation(latest)",
-		New:  "return err == nil && (MUTANT || !workload.HasQuotaReservation(latest))",
 	},
 	// Policies.
 	{

@@ -50,8 +50,14 @@ var ofBase = []Mutant{
 	{
 		Name: "quota-of-another-tenants-slice", File: "pkg/workloadslicing/workloadslicing.go",
 		Test: "pkg/workloadslicing TestReplacedWorkloadSliceOfAnotherJob",
-		Old:  "&& !mayBeOfOneJob(wl.Obj, replaced.Obj) {",
-		New:  "&& !MUTANT && !mayBeOfOneJob(wl.Obj, replaced.Obj) {",
+		Old:  "if !found || isOfAnotherJob(wl.Obj, replaced.Obj) {",
+		New:  "if !found || !MUTANT && isOfAnotherJob(wl.Obj, replaced.Obj) {",
+	},
+	{
+		Name: "victim-taken-for-a-slice", File: "pkg/workloadslicing/workloadslicing.go",
+		Test: "pkg/workloadslicing TestReplacedWorkloadSliceOfAnotherJob",
+		Old:  "&& !isOfAnotherJob(preemptor, targets[i].WorkloadInfo.Obj) {",
+		New:  "&& (MUTANT || !isOfAnotherJob(preemptor, targets[i].WorkloadInfo.Obj)) {",
 	},
 	{
 		Name: "slice-that-runs-again-is-finished", File: "pkg/workloadslicing/delayed_retry_base.go",

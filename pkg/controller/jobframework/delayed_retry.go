@@ -43,33 +43,31 @@ func (r *JobReconciler) isStoppedForRetry(ctx context.Context, job GenericJob, w
 	return waits && isStoppedJob || r.replacesSliceWithQuota(ctx, wl)
 }
 
-// replacesSliceWithQuota returns true if the workload is an evicted slice without quota,
-// that is to replace another one, which holds its quota to stay. It waits for its checks,
-// or is deactivated, as by a rejection. With the gate off it can only have been left waiting.
+// replacesSliceWithQuota returns true if the workload is to replace a slice that holdingSlice
+// returns.
 func (r *JobReconciler) replacesSliceWithQuota(ctx context.Context, wl *kueue.Workload) bool {
-	_, evictedByCheck := workload.IsEvictedByAdmissionCheck(wl)
-	if workload.HasQuotaReservation(wl) || !evictedByCheck && !features.Enabled(features.ACRequeueAfter) {
-		return false
-	}
-	slice, err := workloadslicing.FindReplaced(ctx, r.client, wl)
-	return err == nil && slice != nil && workload.HasQuotaReservation(slice) && !workload.IsEvicted(slice) && !workload.IsFinished(slice)
+	return r.holdingSlice(ctx, wl) != nil
 }
 
-// lostReplacedSlice returns true if the workload is a slice without quota, and the one that
-// it is to replace has lost its own, as by an eviction. With the gate off the pods of that
-// one run on.
-func (r *JobReconciler) lostReplacedSlice(ctx context.Context, wl *kueue.Workload) bool {
-	if !features.Enabled(features.ACRequeueAfter) || !workloadslicing.ScaledUp(wl) {
-		return false
+// runsAsReplacedSlice returns true if the job runs as such a slice, here or elsewhere.
+func (r *JobReconciler) runsAsReplacedSlice(ctx context.Context, job GenericJob, wl *kueue.Workload) bool {
+	slice := r.holdingSlice(ctx, wl)
+	return slice != nil && (!job.IsSuspended() || slice.Status.ClusterName != nil)
+}
+
+// holdingSlice returns the slice that an evicted one without quota is to replace, if it
+// holds quota to stay. The evicted one waits for its checks, or is deactivated, as by a
+// rejection. With the gate off it can only have been left waiting.
+func (r *JobReconciler) holdingSlice(ctx context.Context, wl *kueue.Workload) *kueue.Workload {
+	_, evictedByCheck := workload.IsEvictedByAdmissionCheck(wl)
+	if workload.HasQuotaReservation(wl) || !evictedByCheck && !features.Enabled(features.ACRequeueAfter) {
+		return nil
 	}
 	slice, err := workloadslicing.FindReplaced(ctx, r.client, wl)
-	if err != nil || slice != nil && workload.HasQuotaReservation(slice) && !workload.IsFinished(slice) {
-		return false
+	if err != nil || slice == nil || !workload.HasQuotaReservation(slice) || workload.IsEvicted(slice) || workload.IsFinished(slice) {
+		return nil
 	}
-	// Its end may be that it was replaced, since the workload was read.
-	latest := &kueue.Workload{}
-	err = r.client.Get(ctx, client.ObjectKeyFromObject(wl), latest)
-	return err == nil && !workload.HasQuotaReservation(latest)
+	return slice
 }
 
 // moveWaiting gives the workload of a job that waits, suspended and without quota,

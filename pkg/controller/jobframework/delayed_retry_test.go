@@ -235,6 +235,7 @@ func TestJobOfRejectedSliceIsKept(t *testing.T) {
 		"runs as the smaller slice":      {smaller: held},
 		"the smaller slice is finished":  {smaller: held.Clone().Finished(), want: time.Hour},
 		"has not started, or is stopped": {smaller: held, suspended: true, want: time.Hour},
+		"runs on another cluster":        {smaller: held.Clone().ClusterName("worker"), suspended: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -243,44 +244,6 @@ func TestJobOfRejectedSliceIsKept(t *testing.T) {
 			r := &JobReconciler{client: cl, clock: testingclock.NewFakeClock(now), workloadRetentionPolicy: WorkloadRetentionPolicy{AfterDeactivatedByKueue: ptr.To(time.Hour)}}
 			if after, err := r.handleWorkloadAfterDeactivatedPolicy(ctx, job, larger.DeepCopy()); after != tc.want || err != nil {
 				t.Errorf("Unexpected deletion of the job after %s, %v; want %s", after, err, tc.want)
-			}
-		})
-	}
-}
-
-// The slice that ran is evicted while the one that is to replace it has no quota yet.
-func TestLostReplacedSlice(t *testing.T) {
-	now := time.Now()
-	held := utiltestingapi.MakeWorkload("smaller", "ns").SimpleReserveQuota("cq", "flavor", now)
-	larger := utiltestingapi.MakeWorkload("larger", "ns").Annotation(workloadslicing.WorkloadSliceReplacementFor, "ns/smaller")
-	cases := map[string]struct {
-		gateOff                 bool
-		smaller, larger, latest *utiltestingapi.WorkloadWrapper
-		want                    bool
-	}{
-		"finished, because it was evicted":     {smaller: held.Clone().Finished(), larger: larger, want: true},
-		"gate off":                             {gateOff: true, smaller: held.Clone().Finished(), larger: larger},
-		"lost its quota":                       {smaller: utiltestingapi.MakeWorkload("smaller", "ns"), larger: larger, want: true},
-		"gone":                                 {smaller: utiltestingapi.MakeWorkload("other", "ns"), larger: larger, want: true},
-		"holds its quota":                      {smaller: held, larger: larger},
-		"replaces nothing: its pods are gated": {smaller: held, larger: utiltestingapi.MakeWorkload("larger", "ns")},
-		"replaced, and the larger one waits for checks": {smaller: held.Clone().Finished(), larger: larger.Clone().SimpleReserveQuota("cq", "flavor", now)},
-		"replaced since the larger one was read": {
-			smaller: held.Clone().Finished(), larger: larger, latest: larger.Clone().SimpleReserveQuota("cq", "flavor", now),
-		},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, !tc.gateOff)
-			features.SetFeatureGateDuringTest(t, features.ElasticJobsViaWorkloadSlices, true)
-			ctx, _ := utiltesting.ContextWithLog(t)
-			latest := tc.latest
-			if latest == nil {
-				latest = tc.larger
-			}
-			r := &JobReconciler{client: utiltesting.NewClientBuilder().WithObjects(tc.smaller.Clone().Obj(), latest.Clone().Obj()).Build()}
-			if got := r.lostReplacedSlice(ctx, tc.larger.Clone().Obj()); got != tc.want {
-				t.Errorf("Unexpected result: %t, want %t", got, tc.want)
 			}
 		})
 	}
