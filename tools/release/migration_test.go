@@ -152,6 +152,25 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
+// Who reads the chart's README is told first that its addresses are those of plain Kueue.
+func TestChartNotice(t *testing.T) {
+	r := newRelease(t, "")
+	r.tree = patchedTree(t)
+	if err := r.makeChart(); err != nil {
+		t.Fatal(err)
+	}
+	packaged, err := loader.LoadFile(r.chartPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range packaged.Files {
+		if file.Name == "README.md" && strings.HasPrefix(string(file.Data), chartNotice) && len(file.Data) > len(chartNotice) {
+			return
+		}
+	}
+	t.Error("No README.md of the chart begins with the notice")
+}
+
 // A gate without a name, or without a value, must not get as far as the manager.
 func TestChartValues(t *testing.T) {
 	r := newRelease(t, "")
