@@ -1191,11 +1191,11 @@ func (j *judge) queueNumbers(queue string, pending map[string]bool, isTried bool
 	if j.world.config.Blocking {
 		// The scheduler may be held up while it tries one, which is in no LocalQueue then.
 		// Upstream keeps it in the ClusterQueue when the LocalQueue is deleted, and has it
-		// there twice when the LocalQueue is created again.
+		// there twice when the LocalQueue is created again. It is there as it was.
 		tried = 1
 	}
 	for _, p := range j.world.procs {
-		queued, others := make(map[string]bool), 0
+		queued, others, misplaced := make(map[string]bool), 0, 0
 		for _, info := range p.queues.PendingWorkloadsInfo(kueue.ClusterQueueReference(queue)) {
 			if _, found := pending[info.Obj.Name]; !found || queued[info.Obj.Name] {
 				if others++; others > tried {
@@ -1203,7 +1203,11 @@ func (j *judge) queueNumbers(queue string, pending map[string]bool, isTried bool
 				}
 			}
 			queued[info.Obj.Name] = true
-			j.position(p, info.Obj)
+			if now := j.misplaced(p, info.Obj); now != nil {
+				if misplaced++; misplaced > tried {
+					j.fail("positions", "%s has %s in its queue as it was: %s", p.name, describe(now), describe(info.Obj))
+				}
+			}
 		}
 		for name, isOptional := range pending {
 			if !queued[name] && !isOptional {
@@ -1224,17 +1228,18 @@ func (j *judge) queueNumbers(queue string, pending map[string]bool, isTried bool
 	return true
 }
 
-// position: a queue sorts by what the workload is now, so that it and the visibility API
-// have everyone in their place.
-func (j *judge) position(p *process, queued *kueue.Workload) {
+// misplaced returns what the workload is now, if it is not sorted by that. A queue has
+// everyone in their place, and so has the visibility API.
+func (j *judge) misplaced(p *process, queued *kueue.Workload) *kueue.Workload {
 	now := &kueue.Workload{}
 	if err := j.world.admin.Get(context.Background(), client.ObjectKeyFromObject(queued), now); err != nil {
-		return
+		return nil
 	}
 	ordering := workload.Ordering{PodsReadyRequeuingTimestamp: configapi.EvictionTimestamp}
-	if priority.Priority(queued) != priority.Priority(now) || !ordering.GetQueueOrderTimestamp(queued).Add(j.world.ahead(p.name)).Equal(ordering.GetQueueOrderTimestamp(now).Time) {
-		j.fail("positions", "%s has %s in its queue as it was: %s", p.name, describe(now), describe(queued))
+	if priority.Priority(queued) == priority.Priority(now) && ordering.GetQueueOrderTimestamp(queued).Add(j.world.ahead(p.name)).Equal(ordering.GetQueueOrderTimestamp(now).Time) {
+		return nil
 	}
+	return now
 }
 
 func init() {
