@@ -27,6 +27,14 @@ import (
 )
 
 var (
+	AdmissionCheckEvictionsTotal = prometheus.NewCounterVec(
+		prometheus.CounterOpts{
+			Subsystem: constants.KueueName,
+			Name:      "admission_check_evictions_total",
+			Help:      "The number of evictions for which an 'admission_check' asked with a retry, per 'cluster_queue'. An eviction counts for each check of the ClusterQueue that was in Retry then.",
+		}, []string{"cluster_queue", "admission_check"},
+	)
+
 	AdmissionCheckRetriesTotal = prometheus.NewCounterVec(
 		prometheus.CounterOpts{
 			Subsystem: constants.KueueName,
@@ -56,7 +64,7 @@ var (
 		prometheus.HistogramOpts{
 			Subsystem: constants.KueueName,
 			Name:      "admission_check_retry_lateness_seconds",
-			Help:      "The time from the end of the longest delay that the admission checks of a workload asked for until the workload was requeued, per 'cluster_queue'.",
+			Help:      "The time from the end of the longest delay that the admission checks of a workload asked for, or from the release of its quota if that came later, until the workload was requeued, per 'cluster_queue'.",
 			Buckets:   prometheus.ExponentialBuckets(0.05, 2, 14),
 		}, []string{"cluster_queue"},
 	)
@@ -156,6 +164,11 @@ func ReportRetryWaits(source func() map[kueue.ClusterQueueReference]RetryWaits) 
 	AdmissionCheckRetryWaits.source.Store(&source)
 }
 
+// ReportAdmissionCheckEviction counts an eviction for a retry of the check.
+func ReportAdmissionCheckEviction(cqName kueue.ClusterQueueReference, check kueue.AdmissionCheckReference) {
+	AdmissionCheckEvictionsTotal.WithLabelValues(string(cqName), string(check)).Inc()
+}
+
 // ReportAdmissionCheckRetry counts a retry of the check.
 func ReportAdmissionCheckRetry(cqName kueue.ClusterQueueReference, check kueue.AdmissionCheckReference) {
 	AdmissionCheckRetriesTotal.WithLabelValues(string(cqName), string(check)).Inc()
@@ -180,6 +193,7 @@ func ReportAdmissionCheckRetryLateness(cqName kueue.ClusterQueueReference, laten
 
 func clearClusterQueueRetryMetrics(cqName string) {
 	labels := prometheus.Labels{"cluster_queue": cqName}
+	AdmissionCheckEvictionsTotal.DeletePartialMatch(labels)
 	AdmissionCheckRetriesTotal.DeletePartialMatch(labels)
 	AdmissionCheckRetryLimitExceededTotal.DeletePartialMatch(labels)
 	AdmissionCheckRetryDelay.DeletePartialMatch(labels)

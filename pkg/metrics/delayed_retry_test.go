@@ -28,19 +28,23 @@ import (
 
 func TestReportAndCleanupRetryMetrics(t *testing.T) {
 	for _, cqName := range []kueue.ClusterQueueReference{"retries", "others"} {
+		ReportAdmissionCheckEviction(cqName, "a")
 		ReportAdmissionCheckRetry(cqName, "a")
 		ReportAdmissionCheckRetry(cqName, "b")
 		ReportAdmissionCheckRetryDelay(cqName, "a", time.Minute)
 		ReportAdmissionCheckRetryLateness(cqName, time.Second)
 	}
+	expectFilteredMetricsCount(t, AdmissionCheckEvictionsTotal, 1, "cluster_queue", "retries", "admission_check", "a")
 	expectFilteredMetricsCount(t, AdmissionCheckRetriesTotal, 2, "cluster_queue", "retries")
 	expectFilteredMetricsCount(t, AdmissionCheckRetryDelay, 1, "cluster_queue", "retries", "admission_check", "a")
 	expectFilteredMetricsCount(t, AdmissionCheckRetryLateness, 1, "cluster_queue", "retries")
 
 	ClearClusterQueueMetrics("retries")
+	expectFilteredMetricsCount(t, AdmissionCheckEvictionsTotal, 0, "cluster_queue", "retries")
 	expectFilteredMetricsCount(t, AdmissionCheckRetriesTotal, 0, "cluster_queue", "retries")
 	expectFilteredMetricsCount(t, AdmissionCheckRetryDelay, 0, "cluster_queue", "retries")
 	expectFilteredMetricsCount(t, AdmissionCheckRetryLateness, 0, "cluster_queue", "retries")
+	expectFilteredMetricsCount(t, AdmissionCheckEvictionsTotal, 1, "cluster_queue", "others")
 	expectFilteredMetricsCount(t, AdmissionCheckRetriesTotal, 2, "cluster_queue", "others")
 	expectFilteredMetricsCount(t, AdmissionCheckRetryDelay, 1, "cluster_queue", "others")
 	expectFilteredMetricsCount(t, AdmissionCheckRetryLateness, 1, "cluster_queue", "others")

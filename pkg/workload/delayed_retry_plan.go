@@ -437,10 +437,18 @@ func (p RetryPlan) NewDelays(wl *kueue.Workload) []kueue.AdmissionCheckState {
 	})
 }
 
-// WaitedFor returns true if the deadline, which is over, was the recorded one,
-// of a wait: what comes after it is late.
-func (p RetryPlan) WaitedFor(wl *kueue.Workload) bool {
-	return p.Deadline.After(p.EvictedAt) && p.Deadline.Equal(requeueAt(wl))
+// DueAt returns the time from which on the requeue of wl is late: the recorded deadline,
+// or the release of the quota where the job took longer to stop. Zero if there was no
+// wait, or if another deadline, which is over, was not recorded.
+func (p RetryPlan) DueAt(wl *kueue.Workload) time.Time {
+	if !p.Deadline.After(p.EvictedAt) || !p.Deadline.Equal(requeueAt(wl)) {
+		return time.Time{}
+	}
+	quotaReserved := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadQuotaReserved)
+	if quotaReserved == nil {
+		return p.Deadline
+	}
+	return times.Later(p.Deadline, quotaReserved.LastTransitionTime.Time)
 }
 
 // isUntidy returns true if Tidy has something to remove. A delay of 0 alone is left,

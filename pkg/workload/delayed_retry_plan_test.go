@@ -555,13 +555,22 @@ func TestPlanRetry(t *testing.T) {
 	}
 }
 
-// Lateness is Kueue's alone: of a deadline that was recorded and waited for.
-func TestWaitedFor(t *testing.T) {
+// Lateness is Kueue's alone: of a deadline that was recorded and waited for, with quota
+// that was free.
+func TestDueAt(t *testing.T) {
 	cases := map[string]struct {
 		workload *kueue.Workload
-		want     bool
+		want     time.Time
 	}{
-		"the recorded deadline is over":   {workload: waiting(0, 60).AdmissionChecks(retryAt("a", 0, 60)).Obj(), want: true},
+		"the recorded deadline is over": {workload: waiting(0, 60).AdmissionChecks(retryAt("a", 0, 60)).Obj(), want: at(60)},
+		"the job stopped after it": {
+			workload: releasedAt(evictedByRetry(0, 60), metav1.ConditionFalse, kueue.WorkloadEvictedByAdmissionCheck, 65).AdmissionChecks(retryAt("a", 0, 60)).Obj(),
+			want:     at(65),
+		},
+		"the job stopped before it": {
+			workload: releasedAt(evictedByRetry(0, 60), metav1.ConditionFalse, kueue.WorkloadEvictedByAdmissionCheck, 50).AdmissionChecks(retryAt("a", 0, 60)).Obj(),
+			want:     at(60),
+		},
 		"shortened into the past":         {workload: waiting(0, 600).AdmissionChecks(retryAt("a", 0, 5)).Obj()},
 		"withdrawn":                       {workload: waiting(0, 600).AdmissionChecks(checkAt("a", kueue.CheckStatePending, 60)).Obj()},
 		"no delay":                        {workload: waiting(0, 0).AdmissionChecks(checkAt("a", kueue.CheckStateRetry, 0)).Obj()},
@@ -573,8 +582,8 @@ func TestWaitedFor(t *testing.T) {
 			if plan.Action != RetryRequeue {
 				t.Fatalf("Unexpected action %q", plan.Action)
 			}
-			if got := plan.WaitedFor(tc.workload); got != tc.want {
-				t.Errorf("Unexpected result %t, want %t", got, tc.want)
+			if got := plan.DueAt(tc.workload); !got.Equal(tc.want) {
+				t.Errorf("Unexpected time %s, want %s", got, tc.want)
 			}
 		})
 	}

@@ -118,6 +118,21 @@ func TestObservedRetries(t *testing.T) {
 			wantObserved: []kueue.ObservedRetry{observed("a", 0, nil), observed("b", 0, ptr.To[int32](0))},
 			wantDeadline: 60,
 		},
+		"a Retry said again, then a policy comes": {
+			recorded:     []kueue.ObservedRetry{observed("a", 0, nil), observed("b", 5, ptr.To[int32](0))},
+			checks:       []kueue.AdmissionCheckState{retryAt("a", 0, 60), bare("b", 5)},
+			policies:     policies{"b": exhausted},
+			want:         RetryWait,
+			wantDeadline: 60,
+		},
+		"a Retry without a policy, said again, is recorded with its time": {
+			recorded:     []kueue.ObservedRetry{observed("a", 0, nil), observed("b", 0, ptr.To[int32](0))},
+			checks:       []kueue.AdmissionCheckState{retryAt("a", 0, 60), bare("b", 5)},
+			policies:     policies{},
+			want:         RetryRecord,
+			wantObserved: []kueue.ObservedRetry{observed("a", 0, nil), observed("b", 5, ptr.To[int32](0))},
+			wantDeadline: 60,
+		},
 		"a policy that comes is not for what is recorded": {
 			recorded:     []kueue.ObservedRetry{observed("a", 0, nil), observed("b", 0, ptr.To[int32](0))},
 			checks:       []kueue.AdmissionCheckState{retryAt("a", 0, 60), bare("b", 0)},

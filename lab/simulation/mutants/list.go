@@ -560,9 +560,15 @@ var All = append([]Mutant{
 	},
 	{
 		Name: "late-for-a-deadline-that-was-moved", File: plan,
-		Test: "pkg/workload TestWaitedFor",
-		Old:  "p.Deadline.After(p.EvictedAt) && p.Deadline.Equal(requeueAt(wl))",
-		New:  "p.Deadline.After(p.EvictedAt) && (MUTANT || p.Deadline.Equal(requeueAt(wl)))",
+		Test: "pkg/workload TestDueAt",
+		Old:  "if !p.Deadline.After(p.EvictedAt) || !p.Deadline.Equal(requeueAt(wl)) {",
+		New:  "if !p.Deadline.After(p.EvictedAt) || !MUTANT && !p.Deadline.Equal(requeueAt(wl)) {",
+	},
+	{
+		Name: "late-while-the-job-stops", File: plan,
+		Test: "pkg/workload TestDueAt",
+		Old:  "if quotaReserved == nil {\n\t\treturn p.Deadline",
+		New:  "if MUTANT || quotaReserved == nil {\n\t\treturn p.Deadline",
 	},
 	{
 		// Nothing is written of a reactivation before it, or in the same second.

@@ -93,17 +93,19 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 	case workload.RetryGiveUp:
 		log.V(3).Info("Workload is deactivated, admission checks were retried as often as they may be")
 		if err = r.applyStatus(ctx, wl, plan.GiveUp); err == nil {
-			r.reportLimit(wl, plan)
+			r.reportLimit(ctx, wl, plan)
 		}
 	case workload.RetryEvict:
 		log.V(3).Info("Workload is evicted due to admission checks")
+		admission := wl.Status.Admission // which the eviction may release
 		if err = r.evictForRetry(ctx, wl, plan); err == nil {
-			r.reportDelays(wl, delays)
+			reportEviction(admission, plan.Checks)
+			r.reportDelays(ctx, wl, delays)
 		}
 	case workload.RetryHold, workload.RetryRecord:
 		log.V(3).Info("Workload has to wait for the retry of its admission checks")
 		if err = r.applyStatus(ctx, wl, plan.Record); err == nil {
-			r.reportDelays(wl, delays)
+			r.reportDelays(ctx, wl, delays)
 			if news {
 				r.reportEvent(wl, corev1.EventTypeNormal, "RequeueDelayed", plan.Message)
 			}
@@ -133,9 +135,9 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 		}
 	case workload.RetryRequeue:
 		log.V(3).Info("Workload is requeued for the retry of its admission checks")
-		late := plan.WaitedFor(wl)
+		dueAt := plan.DueAt(wl)
 		if err = r.mergeConditions(ctx, wl, func(wl *kueue.Workload) { plan.Requeue(wl, now) }); err == nil {
-			r.reportRequeue(wl, plan, late)
+			r.reportRequeue(ctx, wl, plan, dueAt)
 			r.reportEvent(wl, corev1.EventTypeNormal, "Requeued", "The workload is requeued for the retry of its admission checks")
 		}
 	}
@@ -216,34 +218,50 @@ func requeueAfter(plan workload.RetryPlan, now time.Time) time.Duration {
 	return min(plan.Deadline.Sub(now), longestRequeueAfter)
 }
 
-func (r *WorkloadReconciler) reportDelays(wl *kueue.Workload, delays []kueue.AdmissionCheckState) {
-	if cqName, found := r.queues.ClusterQueueForWorkload(wl); found {
+// report calls report with the name of the ClusterQueue, of which there are no metrics
+// where it is gone.
+func (r *WorkloadReconciler) report(ctx context.Context, wl *kueue.Workload, report func(kueue.ClusterQueueReference)) {
+	if _, cq, err := r.queuesOf(ctx, wl); err == nil && cq != nil {
+		report(kueue.ClusterQueueReference(cq.Name))
+	}
+}
+
+func reportEviction(admission *kueue.Admission, checks []kueue.AdmissionCheckState) {
+	if admission == nil {
+		return
+	}
+	for _, check := range checks {
+		metrics.ReportAdmissionCheckEviction(admission.ClusterQueue, check.Name)
+	}
+}
+
+func (r *WorkloadReconciler) reportDelays(ctx context.Context, wl *kueue.Workload, delays []kueue.AdmissionCheckState) {
+	r.report(ctx, wl, func(cqName kueue.ClusterQueueReference) {
 		for _, check := range delays {
 			metrics.ReportAdmissionCheckRetryDelay(cqName, check.Name, time.Duration(*check.RequeueAfterSeconds)*time.Second)
 		}
-	}
+	})
 }
 
-func (r *WorkloadReconciler) reportLimit(wl *kueue.Workload, plan workload.RetryPlan) {
+func (r *WorkloadReconciler) reportLimit(ctx context.Context, wl *kueue.Workload, plan workload.RetryPlan) {
 	r.reportEvent(wl, corev1.EventTypeWarning, kueue.WorkloadAdmissionCheckRetryLimitExceeded, plan.Message)
-	if cqName, found := r.queues.ClusterQueueForWorkload(wl); found {
+	r.report(ctx, wl, func(cqName kueue.ClusterQueueReference) {
 		for _, check := range plan.Checks {
 			metrics.ReportAdmissionCheckRetryLimitExceeded(cqName, check.Name)
 		}
-	}
+	})
 }
 
-func (r *WorkloadReconciler) reportRequeue(wl *kueue.Workload, plan workload.RetryPlan, late bool) {
-	cqName, found := r.queues.ClusterQueueForWorkload(wl)
-	if !found {
-		return
-	}
-	for _, check := range plan.Checks {
-		metrics.ReportAdmissionCheckRetry(cqName, check.Name)
-	}
-	if late {
-		metrics.ReportAdmissionCheckRetryLateness(cqName, r.clock.Since(plan.Deadline))
-	}
+// reportRequeue reports how late it was since dueAt, unless that is zero.
+func (r *WorkloadReconciler) reportRequeue(ctx context.Context, wl *kueue.Workload, plan workload.RetryPlan, dueAt time.Time) {
+	r.report(ctx, wl, func(cqName kueue.ClusterQueueReference) {
+		for _, check := range plan.Checks {
+			metrics.ReportAdmissionCheckRetry(cqName, check.Name)
+		}
+		if !dueAt.IsZero() {
+			metrics.ReportAdmissionCheckRetryLateness(cqName, max(0, r.clock.Since(dueAt)))
+		}
+	})
 }
 
 // policyLookup returns the policies of the checks of wl that are in state Retry.
@@ -271,13 +289,9 @@ func (r *WorkloadReconciler) isQueueRestarted(ctx context.Context, wl *kueue.Wor
 	if !features.Enabled(features.ACRequeueAfter) || (!isDisabledRequeuedByLocalQueueStopped(wl) && !isDisabledRequeuedByClusterQueueStopped(wl)) {
 		return false, nil
 	}
-	lq := kueue.LocalQueue{}
-	if err := r.client.Get(ctx, types.NamespacedName{Namespace: wl.Namespace, Name: string(wl.Spec.QueueName)}, &lq); err != nil {
-		return false, client.IgnoreNotFound(err)
-	}
-	cq := kueue.ClusterQueue{}
-	if err := r.client.Get(ctx, types.NamespacedName{Name: string(lq.Spec.ClusterQueue)}, &cq); err != nil {
-		return false, client.IgnoreNotFound(err)
+	lq, cq, err := r.queuesOf(ctx, wl)
+	if err != nil || cq == nil {
+		return false, err
 	}
 	return ptr.Deref(lq.Spec.StopPolicy, kueue.None) == kueue.None && ptr.Deref(cq.Spec.StopPolicy, kueue.None) == kueue.None, nil
 }
@@ -289,6 +303,11 @@ func (r *WorkloadReconciler) clusterQueueFor(ctx context.Context, wl *kueue.Work
 		return nil, nil
 	}
 	cqName, found := r.queues.ClusterQueueForWorkload(wl)
+	if _, waits := workload.RetryDeadline(wl); !found && waits {
+		// Others are seen to by the rest of Reconcile, which has no ClusterQueue either.
+		_, cq, err := r.queuesOf(ctx, wl)
+		return cq, err
+	}
 	if !found {
 		return nil, nil
 	}
@@ -297,6 +316,19 @@ func (r *WorkloadReconciler) clusterQueueFor(ctx context.Context, wl *kueue.Work
 		return nil, client.IgnoreNotFound(err)
 	}
 	return cq, nil
+}
+
+// queuesOf returns the LocalQueue and the ClusterQueue of the workload, or nil for both.
+// The queues in memory do not have a LocalQueue that is stopped.
+func (r *WorkloadReconciler) queuesOf(ctx context.Context, wl *kueue.Workload) (*kueue.LocalQueue, *kueue.ClusterQueue, error) {
+	lq, cq := &kueue.LocalQueue{}, &kueue.ClusterQueue{}
+	if err := r.client.Get(ctx, types.NamespacedName{Namespace: wl.Namespace, Name: string(wl.Spec.QueueName)}, lq); err != nil {
+		return nil, nil, client.IgnoreNotFound(err)
+	}
+	if err := r.client.Get(ctx, types.NamespacedName{Name: string(lq.Spec.ClusterQueue)}, cq); err != nil {
+		return nil, nil, client.IgnoreNotFound(err)
+	}
+	return lq, cq, nil
 }
 
 // requiredChecks returns the admission checks that the ClusterQueue asks for,

@@ -20,6 +20,7 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/sets"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,6 +43,13 @@ func (r *WorkloadReconciler) evictForRetry(ctx context.Context, wl *kueue.Worklo
 			plan.Record(wl)
 			return wl, nil
 		}))
+}
+
+// isGivenUp returns true for a workload that is deactivated, or is to be: it waits for
+// no nodes to be replaced.
+func isGivenUp(wl *kueue.Workload) bool {
+	return features.Enabled(features.ACRequeueAfter) && (!workload.IsActive(wl) || workload.HasRejectedChecks(wl) ||
+		apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget))
 }
 
 // applyStatus applies the status that update sets, as all of Kueue does.

@@ -46,6 +46,11 @@ func newTestQueues(c client.Client, cache *schdcache.Cache) (*qcache.Manager, fu
 	}
 }
 
+// deleteFromQueues takes the LocalQueue out of the queues.
+func (f *retryFixture) deleteFromQueues(lq *kueue.LocalQueue) {
+	f.queues.DeleteLocalQueue(lq)
+}
+
 // expectRetryWithGateOff goes on after check a has asked for a delay of a minute: the
 // workload is evicted, and requeued at once.
 func (f *retryFixture) expectRetryWithGateOff() {

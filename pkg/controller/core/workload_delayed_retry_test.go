@@ -112,6 +112,20 @@ func newRetryFixture(t *testing.T, wl *kueue.Workload, start time.Time) *retryFi
 	return f
 }
 
+// stopLocalQueue stops the LocalQueue, which the queues do not have then.
+func (f *retryFixture) stopLocalQueue() {
+	f.Helper()
+	lq := &kueue.LocalQueue{}
+	if err := f.client.Get(f.ctx, client.ObjectKey{Namespace: f.key.Namespace, Name: "lq"}, lq); err != nil {
+		f.Fatalf("Getting the LocalQueue: %v", err)
+	}
+	lq.Spec.StopPolicy = ptr.To(kueue.Hold)
+	if err := f.client.Update(f.ctx, lq); err != nil {
+		f.Fatalf("Updating the LocalQueue: %v", err)
+	}
+	f.deleteFromQueues(lq)
+}
+
 func (f *retryFixture) workload() *kueue.Workload {
 	f.Helper()
 	wl := &kueue.Workload{}
@@ -596,6 +610,45 @@ func TestReconcileDelayedRetry(t *testing.T) {
 		}
 	})
 
+	t.Run("what is deactivated waits for no nodes to be replaced", func(t *testing.T) {
+		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+		f := newRetryFixture(t, retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).AdmittedAt(true, start).UnhealthyNodes("node").
+			AdmissionChecks(pending, ready).Obj(), start)
+		f.change(func(wl *kueue.Workload) { wl.Status.AdmissionChecks[1].State = kueue.CheckStateRejected })
+		f.reconcileAt(0, 1, 0)
+		if wl := f.reconcileAt(0, 0, 0); workload.IsActive(wl) {
+			t.Errorf("The workload is still active: %v", wl.Status)
+		}
+		f.change(func(wl *kueue.Workload) {
+			apimeta.RemoveStatusCondition(&wl.Status.Conditions, kueue.WorkloadDeactivationTarget)
+			wl.Status.AdmissionChecks[1].State = kueue.CheckStateReady
+		})
+		if wl := f.reconcileAt(0, 1, 0); !workload.IsEvicted(wl) {
+			t.Errorf("The workload is not evicted: %v", wl.Status)
+		}
+	})
+
+	t.Run("the ClusterQueue asks no more for the check of a workload with quota, and the LocalQueue is stopped", func(t *testing.T) {
+		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+		f := newRetryFixture(t, retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).AdmissionChecks(pending, ready).Obj(), start)
+		f.stopLocalQueue()
+		f.askFor("b")
+		f.retry("a", 60)
+		f.expectRequeueAt(f.reconcileAt(0, 1, 0), 60*time.Second)
+	})
+
+	t.Run("the ClusterQueue asks no more for the check, and the LocalQueue is stopped", func(t *testing.T) {
+		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+		f := newRetryFixture(t, retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).AdmissionChecks(pending, ready).Obj(), start)
+		f.retry("a", 600)
+		f.reconcileAt(0, 1, 0)
+		f.release()
+		f.retry("b", 60)
+		f.stopLocalQueue()
+		f.askFor("b")
+		f.expectRequeueAt(f.reconcileAt(time.Second, 1, 59*time.Second), 60*time.Second)
+	})
+
 	t.Run("the gate is switched off while the workload waits", func(t *testing.T) {
 		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
 		f := newRetryFixture(t, retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).AdmissionChecks(pending, ready).Obj(), start)
@@ -629,10 +682,11 @@ func TestDelayedRetryMetrics(t *testing.T) {
 		Sum   float64
 	}
 	type reported struct {
-		Retries  map[kueue.AdmissionCheckReference]float64
-		Delays   map[kueue.AdmissionCheckReference]seconds
-		Lateness seconds
-		Waits    metrics.RetryWaits
+		Evictions map[kueue.AdmissionCheckReference]float64
+		Retries   map[kueue.AdmissionCheckReference]float64
+		Delays    map[kueue.AdmissionCheckReference]seconds
+		Lateness  seconds
+		Waits     metrics.RetryWaits
 	}
 	checks := []kueue.AdmissionCheckState{
 		{Name: "a", State: kueue.CheckStatePending, LastTransitionTime: metav1.NewTime(start)},
@@ -648,14 +702,19 @@ func TestDelayedRetryMetrics(t *testing.T) {
 	}
 	expect := func(f *retryFixture, want reported) {
 		t.Helper()
-		got := reported{
-			Retries:  make(map[kueue.AdmissionCheckReference]float64),
-			Delays:   make(map[kueue.AdmissionCheckReference]seconds),
-			Lateness: histogram(metrics.AdmissionCheckRetryLateness, "cq"),
-			Waits:    f.queues.RetryWaits()["cq"],
+		counters := func(vec *prometheus.CounterVec) map[kueue.AdmissionCheckReference]float64 {
+			values := make(map[kueue.AdmissionCheckReference]float64)
+			for _, point := range utiltestingmetrics.CollectFilteredGaugeVec(vec, map[string]string{"cluster_queue": "cq"}) {
+				values[kueue.AdmissionCheckReference(point.Labels["admission_check"])] = point.Value
+			}
+			return values
 		}
-		for _, point := range utiltestingmetrics.CollectFilteredGaugeVec(metrics.AdmissionCheckRetriesTotal, map[string]string{"cluster_queue": "cq"}) {
-			got.Retries[kueue.AdmissionCheckReference(point.Labels["admission_check"])] = point.Value
+		got := reported{
+			Evictions: counters(metrics.AdmissionCheckEvictionsTotal),
+			Retries:   counters(metrics.AdmissionCheckRetriesTotal),
+			Delays:    make(map[kueue.AdmissionCheckReference]seconds),
+			Lateness:  histogram(metrics.AdmissionCheckRetryLateness, "cq"),
+			Waits:     f.queues.RetryWaits()["cq"],
 		}
 		for _, check := range checks {
 			if delays := histogram(metrics.AdmissionCheckRetryDelay, "cq", string(check.Name)); delays.Count > 0 {
@@ -683,14 +742,15 @@ func TestDelayedRetryMetrics(t *testing.T) {
 			}
 			f.reconcileAt(0, 1, 0)
 			f.release()
+			evictions := map[kueue.AdmissionCheckReference]float64{"a": 1}
 			delays := map[kueue.AdmissionCheckReference]seconds{"a": {1, 60}}
 			waits := metrics.RetryWaits{Workloads: 1, EarliestDeadline: start.Add(60 * time.Second)}
-			expect(f, reported{Delays: delays, Waits: waits})
+			expect(f, reported{Evictions: evictions, Delays: delays, Waits: waits})
 
 			// It does not decide.
 			f.retry("b", 10)
 			f.reconcileAt(0, 0, 60*time.Second)
-			expect(f, reported{Delays: delays, Waits: waits})
+			expect(f, reported{Evictions: evictions, Delays: delays, Waits: waits})
 
 			// It does, until it is withdrawn.
 			f.change(func(wl *kueue.Workload) { wl.Status.AdmissionChecks[1].State = kueue.CheckStatePending })
@@ -698,20 +758,45 @@ func TestDelayedRetryMetrics(t *testing.T) {
 			f.reconcileAt(0, 1, 90*time.Second)
 			delays["b"] = seconds{1, 90}
 			waits.EarliestDeadline = start.Add(90 * time.Second)
-			expect(f, reported{Delays: delays, Waits: waits})
+			expect(f, reported{Evictions: evictions, Delays: delays, Waits: waits})
 			f.retry("b", 20)
 			f.reconcileAt(0, 1, 60*time.Second)
 			waits.EarliestDeadline = start.Add(60 * time.Second)
-			expect(f, reported{Delays: delays, Waits: waits})
+			expect(f, reported{Evictions: evictions, Delays: delays, Waits: waits})
 
 			f.reconcileAt(62*time.Second, 1, 0)
 			expect(f, reported{
-				Delays:   delays,
-				Retries:  map[kueue.AdmissionCheckReference]float64{"a": 1, "b": 1},
-				Lateness: seconds{1, 2},
+				Evictions: evictions,
+				Delays:    delays,
+				Retries:   map[kueue.AdmissionCheckReference]float64{"a": 1, "b": 1},
+				Lateness:  seconds{1, 2},
 			})
 		})
 	}
+
+	t.Run("the LocalQueue is stopped, and the job stops late", func(t *testing.T) {
+		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+		metrics.ClearClusterQueueMetrics("cq")
+		t.Cleanup(func() { metrics.ClearClusterQueueMetrics("cq") })
+		f := newRetryFixture(t, retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).AdmittedAt(true, start).AdmissionChecks(checks...).Obj(), start)
+		f.stopLocalQueue()
+
+		f.retry("a", 60)
+		f.reconcileAt(0, 1, 0)
+		evictions := map[kueue.AdmissionCheckReference]float64{"a": 1}
+		delays := map[kueue.AdmissionCheckReference]seconds{"a": {1, 60}}
+		expect(f, reported{Evictions: evictions, Delays: delays})
+
+		f.clock.SetTime(start.Add(70 * time.Second))
+		f.release()
+		f.reconcileAt(71*time.Second, 1, 0)
+		expect(f, reported{
+			Evictions: evictions,
+			Delays:    delays,
+			Retries:   map[kueue.AdmissionCheckReference]float64{"a": 1},
+			Lateness:  seconds{1, 1},
+		})
+	})
 }
 
 func TestWithReleasedChecks(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -43,6 +44,11 @@ func newTestQueues(c client.Client, cache *schdcache.Cache) (*qcache.Manager, fu
 		qcache.NotifyRetryInadmissible(queues, sets.New(cqName))
 		requeuer.ProcessRequeues(ctx)
 	}
+}
+
+// deleteFromQueues takes the LocalQueue out of the queues.
+func (f *retryFixture) deleteFromQueues(lq *kueue.LocalQueue) {
+	f.queues.DeleteLocalQueue(logr.Discard(), lq)
 }
 
 // expectRetryWithGateOff goes on after check a has asked for a delay of a minute: the
