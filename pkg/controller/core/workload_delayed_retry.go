@@ -303,13 +303,12 @@ func (r *WorkloadReconciler) clusterQueueFor(ctx context.Context, wl *kueue.Work
 		return nil, nil
 	}
 	cqName, found := r.queues.ClusterQueueForWorkload(wl)
-	if _, waits := workload.RetryDeadline(wl); !found && waits {
-		// Others are seen to by the rest of Reconcile, which has no ClusterQueue either.
+	if !found {
+		if _, waits := workload.RetryDeadline(wl); !waits {
+			return nil, nil // as the rest of Reconcile, which sees to it
+		}
 		_, cq, err := r.queuesOf(ctx, wl)
 		return cq, err
-	}
-	if !found {
-		return nil, nil
 	}
 	cq := &kueue.ClusterQueue{}
 	if err := r.client.Get(ctx, types.NamespacedName{Name: string(cqName)}, cq); err != nil {

@@ -610,21 +610,27 @@ func TestReconcileDelayedRetry(t *testing.T) {
 		}
 	})
 
-	t.Run("what is deactivated waits for no nodes to be replaced", func(t *testing.T) {
+	t.Run("what is given up waits for no nodes to be replaced", func(t *testing.T) {
 		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
-		f := newRetryFixture(t, retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).AdmittedAt(true, start).UnhealthyNodes("node").
-			AdmissionChecks(pending, ready).Obj(), start)
+		admitted := retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).AdmittedAt(true, start).UnhealthyNodes("node").AdmissionChecks(pending, ready)
+
+		f := newRetryFixture(t, admitted.Clone().Obj(), start)
 		f.change(func(wl *kueue.Workload) { wl.Status.AdmissionChecks[1].State = kueue.CheckStateRejected })
-		f.reconcileAt(0, 1, 0)
-		if wl := f.reconcileAt(0, 0, 0); workload.IsActive(wl) {
-			t.Errorf("The workload is still active: %v", wl.Status)
+		if wl := f.reconcileAt(0, 1, 0); !apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget) {
+			t.Errorf("Rejected, and not to be deactivated: %v", wl.Status)
 		}
+
+		f = newRetryFixture(t, admitted.Clone().Obj(), start)
 		f.change(func(wl *kueue.Workload) {
-			apimeta.RemoveStatusCondition(&wl.Status.Conditions, kueue.WorkloadDeactivationTarget)
-			wl.Status.AdmissionChecks[1].State = kueue.CheckStateReady
+			workload.SetDeactivationTarget(wl, kueue.WorkloadAdmissionCheckRetryLimitExceeded, "by test")
 		})
+		if wl := f.reconcileAt(0, 0, 0); workload.IsActive(wl) {
+			t.Errorf("At the limit, and still active: %v", wl.Status)
+		}
+
+		f = newRetryFixture(t, admitted.Clone().Active(false).Obj(), start)
 		if wl := f.reconcileAt(0, 1, 0); !workload.IsEvicted(wl) {
-			t.Errorf("The workload is not evicted: %v", wl.Status)
+			t.Errorf("Inactive, and not evicted: %v", wl.Status)
 		}
 	})
 
@@ -774,29 +780,32 @@ func TestDelayedRetryMetrics(t *testing.T) {
 		})
 	}
 
-	t.Run("the LocalQueue is stopped, and the job stops late", func(t *testing.T) {
-		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
-		metrics.ClearClusterQueueMetrics("cq")
-		t.Cleanup(func() { metrics.ClearClusterQueueMetrics("cq") })
-		f := newRetryFixture(t, retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).AdmittedAt(true, start).AdmissionChecks(checks...).Obj(), start)
-		f.stopLocalQueue()
+	// The second is released by a clock that is ahead.
+	for releasedAt, lateness := range map[time.Duration]float64{70 * time.Second: 1, 90 * time.Second: 0} {
+		t.Run(fmt.Sprintf("the LocalQueue is stopped, and the job stops after %s", releasedAt), func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+			metrics.ClearClusterQueueMetrics("cq")
+			t.Cleanup(func() { metrics.ClearClusterQueueMetrics("cq") })
+			f := newRetryFixture(t, retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).AdmittedAt(true, start).AdmissionChecks(checks...).Obj(), start)
+			f.stopLocalQueue()
 
-		f.retry("a", 60)
-		f.reconcileAt(0, 1, 0)
-		evictions := map[kueue.AdmissionCheckReference]float64{"a": 1}
-		delays := map[kueue.AdmissionCheckReference]seconds{"a": {1, 60}}
-		expect(f, reported{Evictions: evictions, Delays: delays})
+			f.retry("a", 60)
+			f.reconcileAt(0, 1, 0)
+			evictions := map[kueue.AdmissionCheckReference]float64{"a": 1}
+			delays := map[kueue.AdmissionCheckReference]seconds{"a": {1, 60}}
+			expect(f, reported{Evictions: evictions, Delays: delays})
 
-		f.clock.SetTime(start.Add(70 * time.Second))
-		f.release()
-		f.reconcileAt(71*time.Second, 1, 0)
-		expect(f, reported{
-			Evictions: evictions,
-			Delays:    delays,
-			Retries:   map[kueue.AdmissionCheckReference]float64{"a": 1},
-			Lateness:  seconds{1, 1},
+			f.clock.SetTime(start.Add(releasedAt))
+			f.release()
+			f.reconcileAt(71*time.Second, 1, 0)
+			expect(f, reported{
+				Evictions: evictions,
+				Delays:    delays,
+				Retries:   map[kueue.AdmissionCheckReference]float64{"a": 1},
+				Lateness:  seconds{1, lateness},
+			})
 		})
-	})
+	}
 }
 
 func TestWithReleasedChecks(t *testing.T) {
