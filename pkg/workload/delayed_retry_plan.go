@@ -212,7 +212,7 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 	})]
 	plan.Untidy = (plan.Action == RetryNone || plan.Action == RetryWait) && isUntidy(wl)
 	plan.ResetsCounts = plan.Untidy && resetsCounts(wl)
-	plan.ReleasesQuota = plan.Action == RetryEvict && !IsAdmitted(wl) && !rctx.ReplacesSlice
+	plan.ReleasesQuota = plan.Action == RetryEvict && !mayRun(wl) && !rctx.ReplacesSlice
 	switch plan.Action {
 	case RetryNone, RetryReject, RetryReactivate:
 		return RetryPlan{Action: plan.Action, Untidy: plan.Untidy, ResetsCounts: plan.ResetsCounts}

@@ -79,6 +79,20 @@ func TestPlanRetry(t *testing.T) {
 			now:  1,
 			want: RetryPlan{Action: RetryEvict, EvictedAt: at(1), Deadline: at(61), Message: msgA + ", waiting until 2026-02-06T10:01:01Z"},
 		},
+		"quota reserved, admitted until a check was added: its pods may run": {
+			workload: reserved().
+				Condition(conditionAt(kueue.WorkloadAdmitted, metav1.ConditionFalse, "UnsatisfiedChecks", "", 1)).
+				AdmissionChecks(retryAt("a", 1, 60)).Obj(),
+			now:  1,
+			want: RetryPlan{Action: RetryEvict, EvictedAt: at(1), Deadline: at(61), Message: msgA + ", waiting until 2026-02-06T10:01:01Z"},
+		},
+		"quota reserved again, in the second in which it was released": {
+			workload: reserved().
+				Condition(conditionAt(kueue.WorkloadAdmitted, metav1.ConditionFalse, "NoReservation", "", -100)).
+				AdmissionChecks(retryAt("a", 1, 60)).Obj(),
+			now:  1,
+			want: RetryPlan{Action: RetryEvict, ReleasesQuota: true, EvictedAt: at(1), Deadline: at(61), Message: msgA + ", waiting until 2026-02-06T10:01:01Z"},
+		},
 		"fractions of a second do not shorten the delay": {
 			workload: reserved().AdmissionChecks(retryAt("a", 0, 60)).Obj(),
 			now:      0.2,

@@ -117,7 +117,13 @@ func quantity(q *resource.Quantity, unset float64) *big.Float {
 		return number(unset)
 	}
 	ours := q.DeepCopy() // AsDec changes it
-	exact, _ := number(0).SetString(ours.AsDec().String())
+	dec := ours.AsDec()
+	// More than a delay can be, whose digits may be without end. There are at most nine
+	// of them after the point.
+	if dec.Scale() < -10 || dec.UnscaledBig().BitLen() > 64 {
+		return number(math.MaxInt32)
+	}
+	exact, _ := number(0).SetString(dec.String())
 	return exact
 }
 

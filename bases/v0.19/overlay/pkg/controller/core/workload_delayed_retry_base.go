@@ -60,7 +60,7 @@ func (r *WorkloadReconciler) mergeStatus(ctx context.Context, wl *kueue.Workload
 }
 
 func (r *WorkloadReconciler) reportEvent(wl *kueue.Workload, eventType, reason, message string) {
-	r.recorder.Eventf(wl, nil, eventType, reason, reason, api.TruncateEventMessage(message))
+	r.recorder.Eventf(wl, nil, eventType, reason, reason, "%s", api.TruncateEventMessage(message))
 }
 
 // isQueuedByReconcile returns true if the event handlers leave it to Reconcile to
