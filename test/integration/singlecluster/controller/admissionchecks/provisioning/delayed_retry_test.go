@@ -957,6 +957,22 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 				wl.await("released", func(wl *kueue.Workload) bool { return !workload.HasQuotaReservation(wl) })
 			})
 
+			// failUntilTried lets the first request fail until there is a second one: with the gate
+			// off the eviction for another check may delete it, and then it is made anew.
+			failUntilTried := func(check kueue.AdmissionCheckReference) {
+				ginkgo.GinkgoHelper()
+				gomega.Eventually(func(g gomega.Gomega) {
+					request := &autoscaling.ProvisioningRequest{}
+					of := func(attempt int32) client.ObjectKey {
+						return client.ObjectKey{Namespace: ns.Name, Name: provisioning.ProvisioningRequestName(key.Name, check, attempt)}
+					}
+					if k8sClient.Get(ctx, of(1), request) == nil && !apimeta.IsStatusConditionTrue(request.Status.Conditions, autoscaling.Failed) {
+						flip(check, 1, autoscaling.Failed)
+					}
+					g.Expect(k8sClient.Get(ctx, of(2), request)).To(gomega.Succeed())
+				}, util.LongTimeout, util.ShortInterval).Should(gomega.Succeed())
+			}
+
 			for name, failing := range map[string][]kueue.AdmissionCheckReference{"one check": {checkA}, "both checks": {checkA, checkB}} {
 				ginkgo.It(fmt.Sprintf("Should retry, and then be rejected, by %s", name), func() {
 					begin(checkA, checkB)
@@ -964,6 +980,11 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 						flip(check, 1, autoscaling.Failed)
 					}
 					wl.await("evicted", workload.IsEvicted)
+					if !gate {
+						for _, check := range failing {
+							failUntilTried(check)
+						}
+					}
 					for _, check := range failing {
 						flip(check, 2, autoscaling.Failed)
 					}

@@ -167,7 +167,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, when the manager res
 		t.wl.until("evicted", util.Timeout, workload.IsEvicted)
 		gomega.Expect(requeueAtOf(t.wl.last())).NotTo(gomega.BeZero())
 		restart(setGate(false))
-		t.retry(t.checkA, 2)
+		t.retry(t.checkA, 8)
 		restart(setGate(true))
 		t.endPods()
 		released := t.expectReleased()
