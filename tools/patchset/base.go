@@ -59,6 +59,7 @@ type baseFile struct {
 	SkipWithGateOn    struct{ Tests, Specs []skip } `yaml:"skipWithGateOn"`
 	SpecsWithRaces    []skip                        `yaml:"specsWithRaces"`
 	WithoutSuites     []withoutSuite                `yaml:"withoutSuites"`
+	WithoutSpecs      []skip                        `yaml:"withoutSpecs"`
 	IntegrationSuites []string                      `yaml:"integrationSuites"`
 	DependencyCRDs    []dependencyCRDs              `yaml:"dependencyCRDs"`
 	KustomizedCRDs    *kustomizedCRDs               `yaml:"kustomizedCRDs"`
@@ -195,7 +196,7 @@ func (b *baseFile) check() error {
 		complain("suffix %q is no part of a file's name", b.Suffix)
 	}
 	for field, skips := range map[string][]skip{
-		"skipWithGateOn.tests": b.SkipWithGateOn.Tests, "skipWithGateOn.specs": b.SkipWithGateOn.Specs, "specsWithRaces": b.SpecsWithRaces,
+		"skipWithGateOn.tests": b.SkipWithGateOn.Tests, "skipWithGateOn.specs": b.SkipWithGateOn.Specs, "specsWithRaces": b.SpecsWithRaces, "withoutSpecs": b.WithoutSpecs,
 	} {
 		for _, s := range skips {
 			if s.Reason == "" {

@@ -43,6 +43,7 @@ type base struct {
 	Module, Version string
 	SkipWithGateOn  struct{ Tests, Specs []skip } `yaml:"skipWithGateOn"`
 	WithoutSuites   []withoutSuite                `yaml:"withoutSuites"`
+	WithoutSpecs    []skip                        `yaml:"withoutSpecs"`
 }
 
 type skip struct{ Skip, Reason string }

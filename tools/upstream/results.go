@@ -166,6 +166,23 @@ func (r results) of(name string) (off, on *result) {
 
 func isUnit(suite string) bool { return strings.HasPrefix(suite, "unit ") }
 
+// share says how many suites have run.
+func (r results) share(b base, names []string) string {
+	all, ran := 0, map[string]int{}
+	for _, name := range names {
+		if b.without(name) != "" {
+			continue
+		}
+		all++
+		for _, gate := range []string{"off", "on"} {
+			if _, found := r[name+", gate "+gate]; found {
+				ran[gate]++
+			}
+		}
+	}
+	return fmt.Sprintf("Of %d suites %d have run with the gate off, %d with it on.", all, ran["off"], ran["on"])
+}
+
 // table has a row for each suite.
 func (r results) table(b base, names []string) []byte {
 	var text bytes.Buffer
@@ -209,10 +226,11 @@ func (r results) table(b base, names []string) []byte {
 
 const preface = `# Upstream's own tests
 
-All of upstream's unit tests and envtest suites, on the patched trees, with the feature
+Upstream's unit tests and envtest suites, on the patched trees, with the feature
 gate ` + "`ACRequeueAfter`" + ` off and on. The specs and tests that the patches add are among
 them. What expects what the KEP replaces is left out with the gate on, by name; the list
-under each table has the reasons. With the gate off nothing is left out.
+under each table has the reasons. With the gate off nothing is left out but what cannot run
+here.
 
 ` + "`make test-upstream`" + ` runs them, for hours, and adds each result here. A result is of the
 tree of a commit of this repository, the last one then that changed a patch, the overlay or a
@@ -234,7 +252,7 @@ func writePage(page string, b base, r results, names []string) error {
 		parts[title] = strings.TrimSpace(part)
 	}
 	title := "On " + b.Version
-	parts[title] = strings.TrimSpace(title + "\n\n" + string(r.table(b, names)) + r.notes(b, names))
+	parts[title] = strings.TrimSpace(title + "\n\n" + r.share(b, names) + "\n\n" + string(r.table(b, names)) + r.notes(b, names))
 	text := preface
 	for _, title := range slices.Sorted(maps.Keys(parts)) {
 		text += "\n## " + parts[title] + "\n"
@@ -259,11 +277,11 @@ func (r results) notes(b base, names []string) string {
 	for _, list := range []struct {
 		of    string
 		skips []skip
-	}{{"unit tests", b.SkipWithGateOn.Tests}, {"specs", b.SkipWithGateOn.Specs}} {
+	}{{"with the gate on, unit tests", b.SkipWithGateOn.Tests}, {"with the gate on, specs", b.SkipWithGateOn.Specs}, {"with the gate off and on, specs", b.WithoutSpecs}} {
 		if len(list.skips) == 0 {
 			continue
 		}
-		fmt.Fprintf(&text, "\nLeft out with the gate on, %s:\n\n", list.of)
+		fmt.Fprintf(&text, "\nLeft out %s:\n\n", list.of)
 		for _, s := range list.skips {
 			fmt.Fprintf(&text, "- `%s`: %s\n", s.Skip, strings.ReplaceAll(s.Reason, "\n", " "))
 		}

@@ -27,6 +27,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -136,14 +137,16 @@ func runSpecs(ctx context.Context, o options, b base, s suite, gate, report stri
 		"run", "github.com/onsi/ginkgo/v2/ginkgo", "run", "--trimpath", "--output-interceptor-mode=none", "--keep-going", "--timeout=3h",
 		fmt.Sprintf("--procs=%d", o.procs), "--output-dir=" + filepath.Dir(report), "--json-report=" + filepath.Base(report),
 	}
-	leftOut := ""
+	skips := b.WithoutSpecs
 	if gate == "on" {
-		if leftOut = pattern(b.SkipWithGateOn.Specs); leftOut != "" {
-			arguments = append(arguments, "--skip="+leftOut)
-		}
+		skips = slices.Concat(skips, b.SkipWithGateOn.Specs)
 		flags := os.Getenv("GOFLAGS")
 		_ = os.Setenv("GOFLAGS", flags+" -overlay="+o.overlay)
 		defer os.Setenv("GOFLAGS", flags)
+	}
+	leftOut := pattern(skips)
+	if leftOut != "" {
+		arguments = append(arguments, "--skip="+leftOut)
 	}
 	arguments = append(arguments, strings.Fields(o.ginkgoArgs)...)
 	out, err := command(ctx, o, log, append(arguments, s.packages...)...)
@@ -197,7 +200,7 @@ func readReport(content []byte, leftOut string) (result, error) {
 					r.Skipped++
 				}
 			default:
-				if !isSpec && strings.HasSuffix(spec.LeafNodeType, "BeforeSuite") || strings.Contains(spec.Failure.Message, "unable to start control plane itself") {
+				if strings.Contains(spec.Failure.Message, "unable to start control plane itself") {
 					return result{Failures: []string{errNoControlPlane.Error()}}, errNoControlPlane
 				}
 				r.Failures = append(r.Failures, strings.TrimSpace(name+" ("+spec.LeafNodeType+")"))

@@ -89,6 +89,10 @@ func TestReadReport(t *testing.T) {
 			report: report(spec("failed", "SynchronizedBeforeSuite", "", "unable to start control plane itself")),
 			want:   result{Failures: []string{errNoControlPlane.Error()}}, err: errNoControlPlane,
 		},
+		"a manager that does not start": {
+			report: report(spec("failed", "SynchronizedBeforeSuite", "", "no match for kind")),
+			want:   result{Failures: []string{"Job  (SynchronizedBeforeSuite)"}},
+		},
 		"no control plane of a spec's own": {
 			report: report(spec("passed", "It", "a", ""), spec("failed", "It", "b", "unable to start control plane itself: timeout")),
 			want:   result{Failures: []string{errNoControlPlane.Error()}}, err: errNoControlPlane,
@@ -293,6 +297,8 @@ func TestPage(t *testing.T) {
 | old |
 
 ## On v2
+
+Of 6 suites 4 have run with the gate off, 4 with it on.
 
 | suite | gate off | gate on | left out with the gate on | minutes | tree of the commit, day |
 |---|---|---|---|---|---|
