@@ -39,10 +39,63 @@ type coverage struct {
 	states, steps, pairs map[string]int
 	// last is the last action on each workload of this run.
 	last map[string]string
+	// outside has what those outside did by where the workload was, and by what they did
+	// to it before, which is lastDeed. All of it can be.
+	outside  map[string]int
+	lastDeed map[string]string
+}
+
+// places are where a workload can be, deeds what those outside do to it at any time.
+var (
+	places = []string{"queued", "reserved", "admitted", "evicted, the job stops", "waits", "has waited", "inactive"}
+	deeds  = []string{"a check says Pending", "a check says Ready", "a check says Retry", "a check says Retry with a delay", "a check says Rejected", "somebody sets active to false", "somebody sets active to true"}
+)
+
+// never returns what is in no run.
+func (c *coverage) never() []string {
+	var missing []string
+	for _, deed := range deeds {
+		for _, place := range places {
+			// One that is active is not activated.
+			if isActivation := deed == deeds[len(deeds)-1]; isActivation != (place == "inactive") && (isActivation || deed == deeds[len(deeds)-2]) {
+				continue
+			}
+			if what := deed + " where it is " + place; c.outside[what] == 0 {
+				missing = append(missing, what)
+			}
+		}
+		for _, before := range deeds {
+			if what := deed + " after " + before; c.outside[what] == 0 && deed != before {
+				missing = append(missing, what)
+			}
+		}
+	}
+	return missing
+}
+
+// placeOf returns "" for one that is finished.
+func placeOf(wl *kueue.Workload) string {
+	switch {
+	case workload.IsFinished(wl):
+		return ""
+	case !workload.IsActive(wl):
+		return "inactive"
+	case workload.HasQuotaReservation(wl) && workload.IsEvicted(wl):
+		return "evicted, the job stops"
+	case workload.IsAdmitted(wl):
+		return "admitted"
+	case workload.HasQuotaReservation(wl):
+		return "reserved"
+	case requeueAt(wl).After(time.Now()):
+		return "waits"
+	case !requeueAt(wl).IsZero():
+		return "has waited"
+	}
+	return "queued"
 }
 
 func newCoverage() *coverage {
-	return &coverage{states: make(map[string]int), steps: make(map[string]int), pairs: make(map[string]int), last: make(map[string]string)}
+	return &coverage{states: make(map[string]int), steps: make(map[string]int), pairs: make(map[string]int), last: make(map[string]string), outside: make(map[string]int), lastDeed: make(map[string]string)}
 }
 
 func (c *coverage) visit(write memapi.Write, old, wl *kueue.Workload) {
@@ -54,13 +107,20 @@ func (c *coverage) visit(write memapi.Write, old, wl *kueue.Workload) {
 	c.states[stateOf(wl)]++
 	c.steps[state+": "+action]++
 	c.pairs[c.last[wl.Name]+", "+action]++
+	if place := placeOf(old); place != "" && slices.Contains(deeds, action) {
+		c.outside[action+" where it is "+place]++
+		if before := c.lastDeed[wl.Name]; before != "" {
+			c.outside[action+" after "+before]++
+		}
+		c.lastDeed[wl.Name] = action
+	}
 	c.last[wl.Name] = action
 }
 
 // add takes over what a run came to, and returns how much of it is new.
 func (c *coverage) add(run *coverage) int {
 	fresh := 0
-	for _, part := range []struct{ all, run map[string]int }{{c.states, run.states}, {c.steps, run.steps}, {c.pairs, run.pairs}} {
+	for _, part := range []struct{ all, run map[string]int }{{c.states, run.states}, {c.steps, run.steps}, {c.pairs, run.pairs}, {c.outside, run.outside}} {
 		for name, n := range part.run {
 			if part.all[name] == 0 {
 				fresh++

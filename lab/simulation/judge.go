@@ -76,7 +76,7 @@ type judge struct {
 	asked map[string]map[kueue.AdmissionCheckReference]asked
 	// unseenRelease: quota may have come free while there was no LocalQueue, which upstream
 	// does not see. unreported is how many were pending when one was deleted: its gauge
-	// still has them until the next event.
+	// still has them until another one of its queue changes.
 	unseenRelease bool
 	unreported    int
 	// excused are the workloads that Kueue left stuck before: told to retry while
@@ -87,8 +87,10 @@ type judge struct {
 	movedGateOff map[string]time.Time
 	// differs: the one case was there in which the gate off is not as the base.
 	differs bool
-	// deactivated is when a workload was so last.
+	// deactivated is when a workload was so last, givenUp whether Kueue ever evicted it for
+	// a deactivation of its own.
 	deactivated map[string]time.Time
+	givenUp     map[string]bool
 	// counts is the number of retries by workload and check.
 	counts map[string]map[kueue.AdmissionCheckReference]int32
 	// podsReadyUntil is the time that an eviction by PodsReadyTimeout has set.
@@ -162,6 +164,7 @@ func newJudge(w *World) *judge {
 		excused:        make(map[string]bool),
 		movedGateOff:   make(map[string]time.Time),
 		deactivated:    make(map[string]time.Time),
+		givenUp:        make(map[string]bool),
 		spoken:         make(map[string]map[kueue.AdmissionCheckReference]int),
 		known:          make(map[string]map[string]int),
 		cached:         make(map[string]map[string]int),
@@ -339,11 +342,15 @@ func (j *judge) onWrite(write memapi.Write) {
 	if workload.IsActive(old) && !workload.IsActive(wl) && !(workload.IsEvictedByDeactivation(old) && !conditionTrue(old, kueue.WorkloadRequeued)) {
 		j.deactivated[wl.Name] = time.Now()
 	}
+	j.givenUp[wl.Name] = j.givenUp[wl.Name] || ours && workload.IsEvictedDueToDeactivationByKueue(wl)
 	if !workload.HasRetryChecks(wl) {
 		delete(j.excused, wl.Name)
 	}
 	if _, found := j.localQueues[string(wl.Spec.QueueName)]; found && workload.HasQuotaReservation(old) && (!workload.HasQuotaReservation(wl) || workload.IsFinished(wl)) {
 		j.unseenRelease = false
+	}
+	if since, found := j.localQueues[string(wl.Spec.QueueName)]; found && time.Since(since) > 2*time.Second && isPending(wl) {
+		j.unreported = 0
 	}
 	if !features.Enabled(features.ACRequeueAfter) && !j.differs && (workload.IsActive(wl) || baseHasFields) && !workload.HasQuotaReservation(wl) && workload.HasRetryChecks(wl) && !requeueAt(wl).IsZero() {
 		j.differs = true
@@ -504,9 +511,27 @@ func (j *judge) jobDeleted(write memapi.Write) {
 		}
 		// Times of conditions have no fractions of seconds. One that was activated
 		// meanwhile may be deleted on what was read before, as with the base.
-		if age := time.Since(j.deactivated[name]); age <= retention-time.Second-j.world.apart() {
+		if !j.givenUp[name] {
+			j.fail("rule 11, retention", "the job of %s is deleted, which Kueue has not given up: %s", name, describe(wl))
+		} else if age := time.Since(j.deactivated[name]); age <= retention-time.Second-j.world.apart() {
 			j.fail("rule 11, retention", "the job of %s is deleted %s after the deactivation: %s", name, age, describe(wl))
 		}
+	}
+}
+
+// retained: the job of one that Kueue has deactivated is deleted in time. Those of slices and
+// of workers may run as another workload.
+func (j *judge) retained(wl *kueue.Workload, overdue time.Duration) {
+	config := j.world.config
+	owner := metav1.GetControllerOf(wl)
+	if !config.Retention || config.Elastic || config.MultiKueue || owner == nil || !workload.IsEvictedDueToDeactivationByKueue(wl) || time.Since(j.deactivated[wl.Name]) <= retention+overdue {
+		return
+	}
+	job := &unstructured.Unstructured{}
+	job.SetAPIVersion(owner.APIVersion)
+	job.SetKind(owner.Kind)
+	if err := j.world.admin.Get(context.Background(), client.ObjectKey{Namespace: wl.Namespace, Name: owner.Name}, job); err == nil && job.GetDeletionTimestamp() == nil {
+		j.fail("rule 11, retention", "the job of %s is still there %s after the deactivation: %s", wl.Name, time.Since(j.deactivated[wl.Name]), describe(wl))
 	}
 }
 
@@ -997,6 +1022,7 @@ func (j *judge) quiet() error {
 			}
 		}
 		if !workload.IsActive(wl) {
+			j.retained(wl, overdue)
 			if wl.Status.RequeueState != nil || workload.HasQuotaReservation(wl) && canStop && !(j.world.config.MultiKueue && jobsAreManagedBy) {
 				j.fail("rule 11", "something is left on a deactivated workload: %s", describe(wl))
 			}
@@ -1127,14 +1153,11 @@ func (j *judge) numbers() {
 	// tried are the queues that have one which the scheduler may try.
 	tried := make(map[string]bool)
 	for _, wl := range j.world.workloads() {
-		if !wl.DeletionTimestamp.IsZero() {
-			return
-		}
 		if !isPending(wl) {
 			continue
 		}
 		_, timeout := workload.IsEvictedByPodsReadyTimeout(wl)
-		isOptional := timeout && !requeueAt(wl).IsZero() && !workload.HasRetryChecks(wl)
+		isOptional := timeout && !requeueAt(wl).IsZero() && !workload.HasRetryChecks(wl) || !wl.DeletionTimestamp.IsZero()
 		pending[queueOf(wl)][wl.Name] = isOptional
 		tried[queueOf(wl)] = tried[queueOf(wl)] || isForScheduler(wl, latest)
 		if most++; !isOptional {
@@ -1143,23 +1166,23 @@ func (j *judge) numbers() {
 		if earliest.Before(requeueAt(wl)) {
 			waiting++
 		}
-		if latest.Before(requeueAt(wl)) && workload.HasRetryChecks(wl) {
+		if latest.Before(requeueAt(wl)) && workload.HasRetryChecks(wl) && !isOptional {
 			retrying++
 		}
 	}
+	complete := true
 	for queue, names := range pending {
-		if !j.queueNumbers(queue, names, tried[queue]) {
-			return
-		}
+		complete = j.queueNumbers(queue, names, tried[queue]) && complete
 	}
-	if n, found := gauge("kueue_admission_check_retry_waiting_workloads"); found {
-		j.count("waiting gauge", n, retrying, waiting, pending)
+	if !complete {
+		return
 	}
-	if n, found := gauge("kueue_pending_workloads"); found && len(j.world.procs) == 1 {
+	j.count("waiting gauge", gauge("kueue_admission_check_retry_waiting_workloads"), retrying, waiting, pending)
+	if len(j.world.procs) == 1 {
 		if j.world.config.Blocking {
 			most += len(pending)
 		}
-		j.count("pending gauge", n, least, most+j.unreported, pending)
+		j.count("pending gauge", gauge("kueue_pending_workloads"), least, most+j.unreported, pending)
 	}
 }
 
@@ -1246,8 +1269,8 @@ func init() {
 	metrics.Register()
 }
 
-// gauge returns the sum of a metric of the ClusterQueue.
-func gauge(name string) (int, bool) {
+// gauge returns the sum of a metric of all ClusterQueues, 0 where none is there.
+func gauge(name string) int {
 	families, err := ctrlmetrics.Registry.Gather()
 	if err != nil {
 		panic(err)
@@ -1260,9 +1283,9 @@ func gauge(name string) (int, bool) {
 		for _, metric := range family.Metric {
 			sum += metric.GetGauge().GetValue()
 		}
-		return int(sum), true
+		return int(sum)
 	}
-	return 0, false
+	return 0
 }
 
 func (j *judge) queueIsStopped() bool {

@@ -131,7 +131,11 @@ func (c *tally) String() string {
 	for _, name := range slices.Sorted(maps.Keys(c.events)) {
 		text = append(text, fmt.Sprintf("%d %s", c.events[name], name))
 	}
-	return strings.Join(text, ", ") + "; " + c.coverage.String()
+	all := strings.Join(text, ", ") + "; " + c.coverage.String()
+	if never := c.coverage.never(); len(never) > 0 {
+		all += "; never: " + strings.Join(never, ", ")
+	}
+	return all
 }
 
 // handmade is a schedule that random ones seldom come to.
@@ -481,7 +485,7 @@ func TestCohort(t *testing.T) {
 var cohortSchedules = rapid.Map(rapid.Custom(func(t *rapid.T) Schedule {
 	s := generator(with(map[Op]int{OpMove: 5, OpJob: 6})).Draw(t, "schedule")
 	s.Config.FairSharing = rapid.Bool().Draw(t, "fairSharing")
-	s.Config.Blocking = rapid.Bool().Draw(t, "blocking")
+	s.Config.Blocking = rapid.Bool().Draw(t, "blocking") && s.Config.PodsReady
 	return s
 }), func(s Schedule) Schedule {
 	s.Config.Cohort, s.Config.Controllers = true, 2

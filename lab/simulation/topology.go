@@ -125,7 +125,7 @@ func (j *judge) topology(old, wl *kueue.Workload) {
 // overcommitted: who has chosen a node for one, and was refused, has not forgotten the
 // quota that it holds. One who was not told of a reservation may.
 func (j *judge) overcommitted(held int) {
-	if j.world.config.Topology && j.world.config.Replicas == 1 && !j.world.unanswered && held > cpus {
+	if j.world.config.Replicas == 1 && !j.world.unanswered && held > cpus {
 		j.fail("second pass", "quota for %d is held by %d", cpus, held)
 	}
 }

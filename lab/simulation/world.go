@@ -83,7 +83,7 @@ type Config struct {
 	// Cohort: there is another ClusterQueue, which lends and borrows, and jobs are
 	// moved to it. FairSharing: what one has borrowed decides who is next.
 	Cohort, FairSharing bool
-	// Blocking: nobody is admitted while the pods of others are unready.
+	// Blocking, with PodsReady: nobody is admitted while the pods of others are unready.
 	Blocking bool
 	// Controllers is how many replicas the controller of a check has, each with a
 	// cache of its own; none is one.
