@@ -14,6 +14,7 @@ require (
 	github.com/prometheus/procfs v0.16.1
 	github.com/yuin/goldmark v1.7.13
 	go.etcd.io/etcd/client/v3 v3.6.4
+	golang.org/x/sync v0.18.0
 	golang.org/x/term v0.37.0
 	gonum.org/v1/gonum v0.16.0
 	gonum.org/v1/plot v0.17.0
@@ -117,7 +118,6 @@ require (
 	golang.org/x/mod v0.29.0 // indirect
 	golang.org/x/net v0.47.0 // indirect
 	golang.org/x/oauth2 v0.30.0 // indirect
-	golang.org/x/sync v0.18.0 // indirect
 	golang.org/x/sys v0.38.0 // indirect
 	golang.org/x/text v0.31.0 // indirect
 	golang.org/x/time v0.14.0 // indirect

@@ -65,14 +65,19 @@ test-memapi: fresh-tree lab-tree envtest ## Hold the API in memory against the r
 	$(MEMAPI)-faults -test.timeout 60m -test.v -test.run TestFaults
 
 SOAK_MINUTES ?= 30
+SOAK_PROCESSES ?= $(shell nproc)
+# What a soak was running, and the shortened schedule of a failure: soak-SEED.json.
+SOAK_OUT := $(PROJECT)/build/soak$(BASE_SUFFIX)
+# One of these, to see how often it breaks a rule.
+SOAK_REPLAY ?=
 
 .PHONY: soak
-soak: simulation-source ## Run the simulation for SOAK_MINUTES=30, one process a core (BASE; SOAK_RECORD=docs/soak.md adds a line each to the page).
-	$(call say,simulation for $(SOAK_MINUTES) minutes)
+soak: simulation-source ## Run the simulation for SOAK_MINUTES=30, one process a core (BASE; SOAK_RECORD=docs/soak.md adds a line each to the page; SOAK_REPLAY=file runs a schedule again).
 	@cd $(SIMULATION_DIR) && go test -c -o $(SIMULATION) .
-	@export SOAK_MINUTES=$(SOAK_MINUTES) SOAK_BASE=$(BASE) SOAK_COMMIT=$(COMMIT) SOAK_RECORD=$(abspath $(SOAK_RECORD)); \
-	$(call IN_SIMULATION,$(SIMULATION)) TestSoak -test.timeout 0 & first=$$!; ($(call IN_SIMULATION,$(SIMULATION)) TestSoak -test.timeout 0); second=$$?; \
-	wait $$first && exit $$second
+	@mkdir -p $(SOAK_OUT)
+	@export SOAK_MINUTES=$(SOAK_MINUTES) SOAK_PROCESSES=$(SOAK_PROCESSES) SOAK_OUT=$(SOAK_OUT) SOAK_BASE=$(BASE) SOAK_COMMIT=$(COMMIT) \
+		SOAK_RECORD=$(abspath $(SOAK_RECORD)) SOAK_REPLAY=$(abspath $(SOAK_REPLAY)); cd $(SIMULATION_DIR) && \
+	exec $(SIMULATION) -test.timeout 0 -test.v -test.run $(if $(SOAK_REPLAY),TestSoakReplay,TestSoak$$)
 
 CONFORMANCE := $(BIN)/conformance.test
 export CHECK COMMAND MANIFESTS RETRY RETRY_MANIFEST READY READY_MANIFEST RUN_AS CONTROLLER_NAME

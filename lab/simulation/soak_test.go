@@ -17,15 +17,22 @@ limitations under the License.
 package simulation
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
 	"slices"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"pgregory.net/rapid"
 
 	"sigs.k8s.io/kueue/pkg/features"
@@ -33,7 +40,8 @@ import (
 
 // kindOfSchedule is one of those that a soak runs in turn.
 type kindOfSchedule struct {
-	name       string
+	name string
+	// mergePatch: Kueue writes with merge patches.
 	mergePatch bool
 	schedules  *rapid.Generator[Schedule]
 	// fresh are those that came to what none had come to before.
@@ -48,7 +56,8 @@ func (k *kindOfSchedule) run(t *testing.T, s Schedule) Result {
 
 // TestSoak runs schedules of all kinds for SOAK_MINUTES: random ones, and, as often,
 // those that came to something new, with a few changes. It stops at a failure, which
-// it shortens. SOAK_SEED runs the same again.
+// it shortens, and at an interrupt. SOAK_PROCESSES starts so many of it, and stops all
+// when one fails; each begins with a seed of its own, the first one with SOAK_SEED.
 func TestSoak(t *testing.T) {
 	minutes, err := strconv.ParseFloat(os.Getenv("SOAK_MINUTES"), 64)
 	if err != nil {
@@ -58,7 +67,16 @@ func TestSoak(t *testing.T) {
 	if n, err := strconv.ParseUint(os.Getenv("SOAK_SEED"), 10, 64); err == nil {
 		seed = n
 	}
-	fmt.Printf("SOAK_SEED=%d\n", seed)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if n, err := strconv.Atoi(os.Getenv("SOAK_PROCESSES")); err == nil {
+		if err := soakProcesses(ctx, n, seed); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	last := filepath.Join(os.Getenv("SOAK_OUT"), fmt.Sprintf("soak-%d.json", seed))
+	fmt.Printf("SOAK_SEED=%d, the schedule that runs is in %s\n", seed, last)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	var kinds []*kindOfSchedule
 	for _, mergePatch := range []bool{false, true} {
@@ -70,7 +88,7 @@ func TestSoak(t *testing.T) {
 			&kindOfSchedule{name: "reach", mergePatch: mergePatch, schedules: reach("")})
 	}
 	guided := os.Getenv("SOAK_NEW") != "0"
-	total, start := &tally{}, time.Now()
+	total, start := &tally{events: make(map[string]int), coverage: newCoverage()}, time.Now()
 	found := "nothing"
 	defer func() {
 		if page := os.Getenv("SOAK_RECORD"); page != "" {
@@ -80,19 +98,26 @@ func TestSoak(t *testing.T) {
 		}
 	}()
 	report := start.Add(time.Minute)
-	for end := start.Add(time.Duration(minutes * float64(time.Minute))); time.Now().Before(end); {
+	for end := start.Add(time.Duration(minutes * float64(time.Minute))); time.Now().Before(end) && ctx.Err() == nil; {
 		kind := kinds[total.schedules%len(kinds)]
 		schedule := kind.schedules.Example(int(rng.Int32()))
 		if guided && len(kind.fresh) > 0 && rng.IntN(2) == 0 {
 			schedule = changed(rng, kind.fresh[rng.IntN(len(kind.fresh))], schedule)
+		}
+		// A panic of a goroutine of Kueue's ends the process.
+		if err := saveSchedule(last, savedSchedule{MergePatch: kind.mergePatch, Schedule: schedule}); err != nil {
+			t.Fatal(err)
 		}
 		var result Result
 		t.Run(kind.name, func(t *testing.T) { result = kind.run(t, schedule) })
 		if result.Err != nil {
 			found = result.Kind()
 			fmt.Printf("%s, merge patch: %v\n%s\n%s\n", kind.name, kind.mergePatch, schedule, result)
-			t.Run("shortened", func(t *testing.T) { kind.explain(t, schedule, result) })
-			t.Fatal(result.Err)
+			t.Run("shortened", func(t *testing.T) { schedule = kind.shorten(t, schedule, result) })
+			if err := saveSchedule(last, savedSchedule{MergePatch: kind.mergePatch, Schedule: schedule}); err != nil {
+				t.Error(err)
+			}
+			t.Fatalf("%v\nmake soak BASE=%s SOAK_REPLAY=%s runs it again", result.Err, os.Getenv("SOAK_BASE"), last)
 		}
 		if total.add(result) > 0 {
 			kind.fresh = append(kind.fresh, schedule)
@@ -150,43 +175,102 @@ func changed(rng *rand.Rand, s, other Schedule) Schedule {
 	return s
 }
 
-// explain shows a schedule with fewer steps that breaks the same rule each time, or
-// how often this one does.
-func (k *kindOfSchedule) explain(t *testing.T, s Schedule, result Result) {
-	const times = 3
+// shorten returns the schedule with fewer steps, as long as one of a few runs breaks the
+// same rule, and shows how often it does.
+func (k *kindOfSchedule) shorten(t *testing.T, s Schedule, result Result) Schedule {
+	const times, most = 3, 10 * time.Minute
+	start := time.Now()
 	breaks := func(candidate Schedule) (Result, bool) {
-		var last Result
 		for range times {
-			if last = k.run(t, candidate); last.Err == nil || last.Kind() != result.Kind() {
-				return last, false
+			if last := k.run(t, candidate); last.Err != nil && last.Kind() == result.Kind() {
+				return last, true
 			}
 		}
-		return last, true
-	}
-	shortest, found := breaks(s)
-	if !found {
-		failed := 0
-		for range 10 {
-			if err := k.run(t, s).Err; err != nil {
-				failed++
-			}
-		}
-		fmt.Printf("It fails in %d of 10 runs: not shortened\n", failed)
-		return
+		return Result{}, false
 	}
 	for size := (len(s.Steps) + 1) / 2; size > 0; size /= 2 {
-		for i := 0; i+size <= len(s.Steps); {
+		for i := 0; i+size <= len(s.Steps) && time.Since(start) < most; {
 			candidate := s
 			candidate.Steps = slices.Delete(slices.Clone(s.Steps), i, i+size)
 			if r, found := breaks(candidate); found {
-				s, shortest = candidate, r
+				s, result = candidate, r
 			} else {
 				i += size
 			}
 		}
 	}
-	var violation *Violation
-	if errors.As(shortest.Err, &violation) {
-		fmt.Printf("Shortened to %d steps, which break the rule each time:\n%#v\n%s\n", len(s.Steps), s, shortest)
+	broken := k.replay(t, s)
+	fmt.Printf("Shortened to %d steps, which break the rule in %d of %d runs:\n%#v\n%s\n", len(s.Steps), broken[result.Kind()], replays, s, result)
+	return s
+}
+
+// replays is how often a schedule is run to see what it breaks.
+const replays = 10
+
+// replay returns how often which rule is broken.
+func (k *kindOfSchedule) replay(t *testing.T, s Schedule) map[string]int {
+	broken := make(map[string]int)
+	for range replays {
+		if r := k.run(t, s); r.Err != nil {
+			broken[r.Kind()]++
+		}
 	}
+	return broken
+}
+
+// savedSchedule is one that runs, or broke a rule.
+type savedSchedule struct {
+	MergePatch bool
+	Schedule   Schedule
+}
+
+func saveSchedule(file string, s savedSchedule) error {
+	content, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, content, 0o644)
+}
+
+// TestSoakReplay runs a schedule that a soak has kept, SOAK_REPLAY, a few times.
+func TestSoakReplay(t *testing.T) {
+	file := os.Getenv("SOAK_REPLAY")
+	if file == "" {
+		t.Skip("make soak SOAK_REPLAY=file runs it")
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var saved savedSchedule
+	if err := json.Unmarshal(content, &saved); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	kind := &kindOfSchedule{mergePatch: saved.MergePatch}
+	fmt.Printf("merge patch: %v\n%s\n", saved.MergePatch, saved.Schedule)
+	result := kind.run(t, saved.Schedule)
+	fmt.Println(result)
+	if broken := kind.replay(t, saved.Schedule); len(broken) > 0 {
+		t.Errorf("Of %d runs broke: %v", replays, broken)
+	}
+}
+
+// soakProcesses runs so many soaks, and stops all when one fails, or the context ends:
+// each with its schedule, and its row in the record.
+func soakProcesses(ctx context.Context, n int, seed uint64) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for i := range n {
+		group.Go(func() error {
+			process := exec.CommandContext(ctx, os.Args[0], os.Args[1:]...)
+			process.Env = append(os.Environ(), "SOAK_PROCESSES=", fmt.Sprintf("SOAK_SEED=%d", seed+uint64(i)))
+			process.Stdout, process.Stderr = os.Stdout, os.Stderr
+			process.Cancel = func() error { return process.Process.Signal(syscall.SIGTERM) }
+			err := process.Run()
+			if ctx.Err() != nil && process.ProcessState != nil && process.ProcessState.Success() {
+				return nil
+			}
+			return err
+		})
+	}
+	return group.Wait()
 }
