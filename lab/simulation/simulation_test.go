@@ -26,6 +26,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -670,11 +671,15 @@ func TestMutants(t *testing.T) {
 	}
 	// control has the schedules that were run without a mutant.
 	control := make(map[string]error)
+	// found are the mutants by the rule that has found them.
+	found, isFiltered := make(map[string][]string), false
 	for _, m := range mutants.All {
 		if m.Test != "" {
 			continue // TestMutantsOutOfReach
 		}
+		runs := false
 		t.Run(m.Name, func(t *testing.T) {
+			runs = true
 			features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, m.MergePatch)
 			run := func(schedule Schedule, mutant string) error {
 				features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
@@ -684,7 +689,7 @@ func TestMutants(t *testing.T) {
 			for seed := range limit {
 				schedule := scheduleFor(m, seed)
 				key := fmt.Sprint(m.MergePatch, schedule)
-				if _, found := control[key]; !found {
+				if _, known := control[key]; !known {
 					control[key] = run(schedule, "")
 				}
 				if err := control[key]; err != nil {
@@ -694,16 +699,40 @@ func TestMutants(t *testing.T) {
 				if err == nil {
 					continue
 				}
-				if violation := (*Violation)(nil); !errors.As(err, &violation) || !slices.Contains(m.Rules, violation.Rule) {
+				violation := (*Violation)(nil)
+				if !errors.As(err, &violation) || !slices.Contains(m.Rules, violation.Rule) {
 					t.Fatalf("schedule %d: an accident, and none of %q: %v", seed, m.Rules, err)
 				}
+				found[violation.Rule] = append(found[violation.Rule], m.Name)
 				t.Logf("found after %d schedules: %v", seed+1, err)
 				return
 			}
 			t.Errorf("not found in %d schedules", limit)
 		})
+		isFiltered = isFiltered || !runs
 	}
 	t.Logf("%d schedules pass without a mutant", len(control))
+	if !isFiltered {
+		logRules(t, found)
+	}
+}
+
+// logRules tells which mutants each rule of the judge has found, and which rules have
+// found none: nothing shows that these bite.
+func logRules(t *testing.T, found map[string][]string) {
+	rules, err := mutants.RulesOfJudge(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var idle []string
+	for _, rule := range rules {
+		if len(found[rule]) == 0 {
+			idle = append(idle, rule)
+		} else {
+			t.Logf("%s: %s", rule, strings.Join(found[rule], ", "))
+		}
+	}
+	t.Logf("rules by which no mutant was found: %s", strings.Join(idle, "; "))
 }
 
 // scheduleFor returns the schedules on which the mutant is tried: those of the corpus,
@@ -714,6 +743,8 @@ func scheduleFor(m mutants.Mutant, seed int) Schedule {
 		return reach(m.Reach).Example(seed)
 	case m.Policy:
 		return policySchedules.Example(seed)
+	case m.Cohort:
+		return cohortSchedules.Example(seed)
 	case seed < len(corpus):
 		return corpus[seed].Schedule
 	case m.Switched:
@@ -748,20 +779,29 @@ func TestMutantsOutOfReach(t *testing.T) {
 				binaries[pkg] = binary
 			}
 			run := func(mutant string) (string, error) {
-				cmd := exec.Command(binary, "-test.run", test)
+				cmd := exec.Command(binary, "-test.v", "-test.run", exactly(test))
 				cmd.Dir = filepath.Join(tree, pkg)
 				cmd.Env = append(os.Environ(), mutants.Variable+"="+mutant)
 				out, err := cmd.CombinedOutput()
 				return string(out), err
 			}
-			if out, err := run(""); err != nil || strings.Contains(out, "no tests to run") {
-				t.Fatalf("%s fails without a mutant: %v\n%s", m.Test, err, out)
+			if m.Why == "" {
+				t.Error("say why the simulation does not find it")
+			}
+			if out, err := run(""); err != nil || !strings.Contains(out, "--- PASS: "+test+" (") {
+				t.Fatalf("%s fails without a mutant, or is not there: %v\n%s", m.Test, err, out)
 			}
 			if out, err := run(m.Name); err == nil {
 				t.Errorf("%s does not find it", m.Test)
-			} else if strings.Contains(out, "panic:") {
-				t.Errorf("%s finds it by an accident:\n%s", m.Test, out)
+			} else if strings.Contains(out, "panic:") || !strings.Contains(out, "--- FAIL: "+test+" (") {
+				t.Errorf("%s finds it by an accident, or what fails is outside of it:\n%s", m.Test, out)
 			}
 		})
 	}
+}
+
+// exactly returns the pattern of -test.run for a test, or a case of one, and no other
+// whose name begins with it.
+func exactly(test string) string {
+	return "^" + strings.ReplaceAll(regexp.QuoteMeta(test), "/", "$/^") + "$"
 }

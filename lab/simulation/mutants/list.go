@@ -31,9 +31,23 @@ const (
 	queuesBase = "pkg/cache/queue/delayed_retry_base.go"
 	scheduler  = "pkg/scheduler/delayed_retry.go"
 	state      = "pkg/workload/delayed_retry_state.go"
+	controller = "pkg/controller/core/workload_controller.go"
 	jobs       = "pkg/controller/jobframework/delayed_retry.go"
 	attempts   = "pkg/controller/admissionchecks/provisioning/delayed_retry_attempts.go"
 	requests   = "pkg/controller/admissionchecks/provisioning/delayed_retry.go"
+)
+
+// Why the simulation does not find what a test finds.
+const (
+	tooShort  = "its moment is as short as two requests, or a second"
+	tooSeldom = "needs several things at once, which few schedules have"
+	unread    = "changes words, events or metrics, which the judge does not read"
+	pace      = "changes how soon Kueue writes again, which the judge does not ask"
+	records   = "needs a policy that changes, or a record that an old client drops, at one moment"
+	scaled    = "needs a job that is scaled while a check speaks of one of its slices"
+	tenants   = "needs a slice that names one of another job, which nobody there forges"
+	oneFlavor = "needs a ProvisioningRequest for one flavor alone"
+	noDRA     = "needs DRA"
 )
 
 // All are built together, and switched on one at a time.
@@ -192,7 +206,8 @@ var All = append([]Mutant{
 	},
 	{
 		Name: "wait-told-by-a-stopped-queue", File: message,
-		Test: "pkg/workload TestRequeueAfterOtherEvictionTellsOfNoWait",
+		Test: "pkg/workload TestRequeueAfterOtherEvictionTellsOfNoWait/its_queue_is_stopped_still",
+		Why:  unread,
 		Old:  `isKeptOut(wl) && requeued.Reason == evicted.Reason {`,
 		New:  `!MUTANT && isKeptOut(wl) && requeued.Reason == evicted.Reason {`,
 	},
@@ -261,33 +276,38 @@ var All = append([]Mutant{
 	{
 		// As fast as its controller sends it.
 		Name: "stray-delay-removed-without-a-pause", File: tidying,
-		Test: "pkg/controller/core TestReconcileDelayedRetry",
+		Test: "pkg/controller/core TestReconcileDelayedRetry/a_delay_that_is_sent_with_each_state_is_removed_once_a_second:_Pending",
+		Why:  pace,
 		Old:  `if until, found := tidied.Get(key); found && now`,
 		New:  `if until, found := tidied.Get(key); found && !MUTANT && now`,
 	},
 	{
 		Name: "success-counted-from-after-a-pause", File: tidying,
-		Test: "pkg/controller/core TestReconcileDelayedRetry",
+		Test: "pkg/controller/core TestReconcileDelayedRetry/while_the_tidying_pauses,_a_success_is_counted_from,_and_a_rejection_acted_on",
+		Why:  pace,
 		Old:  `!plan.ResetsCounts {`,
 		New:  `(MUTANT || !plan.ResetsCounts) {`,
 	},
 	// The queues.
 	{
 		Name: "old-copy-queued", File: queues,
-		Test: "pkg/cache/queue TestAddOrUpdateOfAnOldCopy",
+		Test: "pkg/cache/queue TestAddOrUpdateOfAnOldCopy/the_copy_from_before_a_wait_does_not_put_it_into_the_heap",
+		Why:  tooShort,
 		Old:  `case latest.ResourceVersion == w.ResourceVersion:`,
 		New:  `case latest.ResourceVersion == w.ResourceVersion || MUTANT:`,
 	},
 	{
 		Name: "old-wait-queued-with-the-gate-off", File: queues,
-		Test: "pkg/cache/queue TestAddOrUpdateOfAnOldCopy",
+		Test: "pkg/cache/queue TestAddOrUpdateOfAnOldCopy/nor_does_that_of_a_retry,_with_the_gate_off",
+		Why:  tooShort,
 		Old:  `&& !workload.MustWait(w) ||`,
 		New:  `&& (MUTANT || !workload.MustWait(w)) ||`,
 	},
 	{
 		// What the scheduler has judged says nothing about what it is now.
 		Name: "put-back-as-judged", File: queues,
-		Test: "pkg/cache/queue TestRequeueWorkloadThatWasJudgedBefore",
+		Test: "pkg/cache/queue TestRequeueWorkloadThatWasJudgedBefore/the_check_was_set_back",
+		Why:  tooShort,
 		Old:  `if !features.Enabled(features.ACRequeueAfter) || isMakingRoom(reason) ||`,
 		New:  `if MUTANT || !features.Enabled(features.ACRequeueAfter) || isMakingRoom(reason) ||`,
 	},
@@ -305,7 +325,8 @@ var All = append([]Mutant{
 	},
 	{
 		Name: "kept-out-after-a-backoff", File: queues,
-		Test: "pkg/cache/queue TestAddFromLocalQueueWhileWaiting",
+		Test: "pkg/cache/queue TestAddFromLocalQueueWhileWaiting/the_same,_over",
+		Why:  tooSeldom,
 		Old:  `|| c.backoffWaitingTimeExpired(wInfo)) {`,
 		New:  `|| !MUTANT && c.backoffWaitingTimeExpired(wInfo)) {`,
 	},
@@ -318,20 +339,30 @@ var All = append([]Mutant{
 	{
 		// It counts in both.
 		Name: "old-queue-not-left", File: queuesBase,
-		Test: "pkg/cache/queue TestMovedWorkloadLeavesItsQueue",
+		Test: "pkg/cache/queue TestMovedWorkloadLeavesItsQueue/its_LocalQueue_is_new:_false",
+		Why:  tooShort,
 		Old:  leaveOldQueue,
 		New:  strings.Replace(leaveOldQueue, "features.Enabled", "!MUTANT && features.Enabled", 1),
+	},
+	{
+		Name: "second-pass-as-it-was-planned", File: queues,
+		Test: "pkg/cache/queue TestSecondPassHasAdjustedResources",
+		Why:  tooSeldom,
+		Old:  "if !features.Enabled(features.ACRequeueAfter) || w.ResourceVersion == \"\" {\n\t\treturn w",
+		New:  "if MUTANT || !features.Enabled(features.ACRequeueAfter) || w.ResourceVersion == \"\" {\n\t\treturn w",
 	},
 	// The scheduler.
 	{
 		Name: "note-lost", File: scheduler,
-		Test: "pkg/scheduler TestRequeueAfterRefusedNote",
+		Test: "pkg/scheduler TestRequeueAfterRefusedNote/a_check_spoke",
+		Why:  tooShort,
 		Old:  `if features.Enabled(features.ACRequeueAfter) && apierrors.IsConflict(refused) {`,
 		New:  `if !MUTANT && features.Enabled(features.ACRequeueAfter) && apierrors.IsConflict(refused) {`,
 	},
 	{
 		Name: "reservation-not-restored", File: scheduler,
-		Test: "pkg/scheduler TestRefusedSecondPass",
+		Test: "pkg/scheduler TestRefusedSecondPass/a_check_spoke",
+		Why:  tooShort,
 		Old:  "if workload.HasQuotaReservation(e.Obj) {",
 		New:  "if !MUTANT && workload.HasQuotaReservation(e.Obj) {",
 	},
@@ -339,38 +370,44 @@ var All = append([]Mutant{
 		// Until something else happens in their ClusterQueue.
 		Name: "quota-of-a-refused-reservation-for-nobody", File: scheduler,
 		Test: "pkg/scheduler TestQuotaOfRefusedReservationIsForOthers",
+		Why:  tooShort,
 		Old:  "s.queueInadmissible(ctx, e.ClusterQueue)",
 		New:  "if !MUTANT {\ns.queueInadmissible(ctx, e.ClusterQueue)\n}",
 	},
 	{
 		// The workload gives up at flavors that it has not tried.
 		Name: "flavor-of-a-refused-reservation-tried", File: scheduler,
-		Test: "pkg/scheduler TestScheduleAfterRefusal",
+		Test: "pkg/scheduler TestScheduleAfterRefusal/moved_to_another_queue_meanwhile:_true",
+		Why:  tooShort,
 		Old:  "e.LastAssignment = nil",
 		New:  "if !MUTANT {\ne.LastAssignment = nil\n}",
 	},
 	{
 		Name: "release-missed", File: scheduler,
-		Test: "pkg/scheduler TestRefusedSecondPass",
+		Test: "pkg/scheduler TestRefusedSecondPass/its_quota_is_released_while_it_is_put_back",
+		Why:  tooShort,
 		Old:  `if !holdsQuota(s.latest(ctx, wl)) {`,
 		New:  `if !MUTANT && !holdsQuota(s.latest(ctx, wl)) {`,
 	},
 	{
 		Name: "reason-written-over", File: scheduler,
-		Test: "pkg/scheduler TestRequeueWhileWaiting",
+		Test: "pkg/scheduler TestRequeueWhileWaiting/it_waits",
+		Why:  tooShort,
 		Old:  "_, waits := workload.RetryDeadline(wl)\n\treturn waits",
 		New:  "_, waits := workload.RetryDeadline(wl)\n\treturn waits && !MUTANT",
 	},
 	// The workload controller.
 	{
 		Name: "restart-unseen", File: reconciler,
-		Test: "pkg/controller/core TestReconcileDelayedRetry",
+		Test: "pkg/controller/core TestReconcileDelayedRetry/the_queue_that_has_evicted_the_workload_runs_again_after_30s",
+		Why:  tooSeldom,
 		Old:  `if !features.Enabled(features.ACRequeueAfter) || (!isDisabledRequeued`,
 		New:  `if MUTANT || !features.Enabled(features.ACRequeueAfter) || (!isDisabledRequeued`,
 	},
 	{
 		Name: "every-check-required", File: reconciler,
-		Test: "pkg/controller/core TestReconcileDelayedRetry",
+		Test: "pkg/controller/core TestReconcileDelayedRetry/a_check_that_the_queue_does_not_ask_for_cannot_evict",
+		Why:  tooShort,
 		Old:  `requiredChecks(ctx, wl, cq).Has,`,
 		New:  "func(name kueue.AdmissionCheckReference) bool {\nreturn MUTANT || requiredChecks(ctx, wl, cq).Has(name)\n},",
 	},
@@ -382,38 +419,51 @@ var All = append([]Mutant{
 	},
 	{
 		Name: "backoff-not-looked-at-again", File: reconciler,
-		Test: "pkg/controller/core TestReconcileDelayedRetry",
+		Test: "pkg/controller/core TestReconcileDelayedRetry/a_backoff_that_no_condition_tells_of_ends_in_the_queue",
+		Why:  tooSeldom,
 		Old:  `return true, ctrl.Result{RequeueAfter: min(until.Sub(now), longestRequeueAfter)}, nil`,
 		New:  "if MUTANT {\nreturn true, ctrl.Result{}, nil\n}\nreturn true, ctrl.Result{RequeueAfter: min(until.Sub(now), longestRequeueAfter)}, nil",
 	},
 	{
 		Name: "not-queued-after-a-backoff", File: reconciler,
-		Test: "pkg/controller/core TestReconcileDelayedRetry",
+		Test: "pkg/controller/core TestReconcileDelayedRetry/a_backoff_that_no_condition_tells_of_ends_in_the_queue",
+		Why:  tooSeldom,
 		Old:  "r.addAdjusted(ctx, wl)\n\treturn false, ctrl.Result{}, nil",
 		New:  "if !MUTANT {\nr.addAdjusted(ctx, wl)\n}\n\treturn false, ctrl.Result{}, nil",
 	},
 	{
 		Name: "checks-not-synced-while-it-waits", File: reconciler,
-		Test: "pkg/controller/core TestReconcileDelayedRetry",
+		Test: "pkg/controller/core TestReconcileDelayedRetry/the_queue_asks_for_another_check_while_the_workload_waits",
+		Why:  tooSeldom,
 		Old:  "if cq != nil {\n\t\t\t_, err = r.reconcileSyncAdmissionChecks",
 		New:  "if cq != nil && !MUTANT {\n\t\t\t_, err = r.reconcileSyncAdmissionChecks",
 	},
 	{
 		Name: "watchers-not-told", File: reconciler,
-		Test: "pkg/controller/core TestReconcileDelayedRetry",
+		Test: "pkg/controller/core TestReconcileDelayedRetry/a_look_at_a_workload_that_waits_has_the_queues_tell_of_it",
+		Why:  unread,
 		Old:  "r.notifyWatchers(wl, wl)",
 		New:  "if !MUTANT {\nr.notifyWatchers(wl, wl)\n}",
+	},
+	{
+		// Until the base's timer queues it.
+		Name: "not-queued-while-it-waits", File: controller,
+		Rules: []string{"counts"},
+		Old:   "immediate := backoff <= 0 || features",
+		New:   "immediate := backoff <= 0 || !MUTANT && features",
 	},
 	// The state.
 	{
 		Name: "old-backoff-for-that-of-the-checks", File: state,
-		Test: "pkg/workload TestPlanRetry",
+		Test: "pkg/workload TestPlanRetry/evicted_by_PodsReadyTimeout:_a_backoff_of_an_earlier_eviction_is_not_the_present_one",
+		Why:  tooSeldom,
 		Old:  `!state.BackoffUntil.Time.Before(evictedAt(wl)))`,
 		New:  `(MUTANT || !state.BackoffUntil.Time.Before(evictedAt(wl))))`,
 	},
 	{
 		Name: "backoff-forgotten", File: state,
-		Test: "pkg/workload TestRecordedWait",
+		Test: "pkg/workload TestRecordedWait/a_backoff_that_the_checks_have_moved",
+		Why:  tooSeldom,
 		Old:  "return wl.Status.RequeueState.BackoffUntil.Time\n",
 		New:  "if MUTANT {\nreturn time.Time{}\n}\nreturn wl.Status.RequeueState.BackoffUntil.Time\n",
 	},
@@ -444,31 +494,36 @@ var All = append([]Mutant{
 	// What is written.
 	{
 		Name: "no-deadline-with-another-eviction", File: write,
-		Test: "pkg/workload TestEvictionRecordsTheDeadline",
+		Test: "pkg/workload TestEvictionRecordsTheDeadline/a_delay,_which_no_fraction_of_a_second_cuts",
+		Why:  tooSeldom,
 		Old:  `len(retry) > 0 && !evictedByCheck {`,
 		New:  `len(retry) > 0 && !evictedByCheck && !MUTANT {`,
 	},
 	{
 		Name: "retry-taken-back-by-another-eviction", File: write,
-		Test: "pkg/workload TestResetChecksForEviction",
+		Test: "pkg/workload TestResetChecksForEviction/preempted:_the_delay_is_left,_and_what_was_Ready_counts_from_zero",
+		Why:  tooSeldom,
 		Old:  `(evictedByCheck || isAnswer(check.State)) {`,
 		New:  `(evictedByCheck || !MUTANT && isAnswer(check.State)) {`,
 	},
 	{
 		Name: "another-eviction-in-the-past", File: write,
-		Test: "pkg/workload TestEvictionRecordsTheDeadline",
+		Test: "pkg/workload TestEvictionRecordsTheDeadline/no_delay_yet,_and_no_fraction_of_a_second_cuts_one_that_comes",
+		Why:  tooShort,
 		Old:  "evicted.LastTransitionTime = metav1.NewTime(times.RoundedUp(now))",
 		New:  "if !MUTANT {\nevicted.LastTransitionTime = metav1.NewTime(times.RoundedUp(now))\n}",
 	},
 	{
 		Name: "preempted-and-queued", File: write,
-		Test: "pkg/workload TestKeepWaiting",
+		Test: "pkg/workload TestKeepWaiting/a_deadline",
+		Why:  tooSeldom,
 		Old:  `if !features.Enabled(features.ACRequeueAfter) || !isRecordedForChecks(wl) ||`,
 		New:  `if MUTANT || !features.Enabled(features.ACRequeueAfter) || !isRecordedForChecks(wl) ||`,
 	},
 	{
 		Name: "backoff-not-recorded", File: write,
-		Test: "pkg/workload TestEvictionRecordsTheDeadline",
+		Test: "pkg/workload TestEvictionRecordsTheDeadline/a_shorter_backoff_of_WaitForPodsReady_is_kept_beside",
+		Why:  tooSeldom,
 		Old:  "if wl.Status.RequeueState.Count != nil {\n",
 		New:  "if wl.Status.RequeueState.Count != nil && !MUTANT {\n",
 	},
@@ -486,19 +541,22 @@ var All = append([]Mutant{
 	},
 	{
 		Name: "count-outlives-the-deactivation", File: write,
-		Test: "pkg/workload TestRetryPlanForget",
+		Test: "pkg/workload TestRetryPlanForget/while_waiting",
+		Why:  tooSeldom,
 		Old:  "check.RequeueAfterSeconds = nil\n\t\tcheck.RetryCount = nil",
 		New:  "check.RequeueAfterSeconds = nil\nif !MUTANT {\ncheck.RetryCount = nil\n}",
 	},
 	{
 		Name: "time-outlives-the-deactivation", File: write,
-		Test: "pkg/workload TestRetryPlanForget",
+		Test: "pkg/workload TestRetryPlanForget/while_waiting",
+		Why:  tooSeldom,
 		Old:  "wl.Status.RequeueState = nil\n\tapimeta.Remove",
 		New:  "if !MUTANT {\nwl.Status.RequeueState = nil\n}\n\tapimeta.Remove",
 	},
 	{
 		Name: "requeued-in-a-stopped-queue", File: write,
-		Test: "pkg/workload TestRetryPlanRequeue",
+		Test: "pkg/workload TestRetryPlanRequeue/a_stopped_queue_keeps_the_workload_from_being_requeued",
+		Why:  tooSeldom,
 		Old:  "if !isKeptOut(wl) || isKeptOutByBackoff(wl) {\n\t\tSetRequeuedCondition(wl, kueue.WorkloadBackoffFinished,",
 		New:  "if MUTANT || !isKeptOut(wl) || isKeptOutByBackoff(wl) {\n\t\tSetRequeuedCondition(wl, kueue.WorkloadBackoffFinished,",
 	},
@@ -517,25 +575,28 @@ var All = append([]Mutant{
 	{
 		// An eviction of what the scheduler has only assumed: quota without admission.
 		Name: "conditions-without-the-admission", File: apply,
-		Test: "pkg/workload TestMergePatchOfAssumed",
+		Test: "pkg/workload TestMergePatchOfAssumed/assumed",
+		Why:  tooShort,
 		Old:  "if base.Status.Admission != nil {",
 		New:  "if base.Status.Admission != nil && !MUTANT {",
 	},
 	{
 		Name: "delay-applied", File: apply, Policy: true,
-		Test: "pkg/workload TestApplyOfDelays",
-		Old:  "return observed.Name == check.Name && ptr.Equal(",
-		New:  "return MUTANT || observed.Name == check.Name && ptr.Equal(",
+		Rules: []string{"rule 6, a delay is its controller's"},
+		Old:   "return observed.Name == check.Name && ptr.Equal(",
+		New:   "return MUTANT || observed.Name == check.Name && ptr.Equal(",
 	},
 	{
 		Name: "apply-over-another-spec", File: apply,
-		Test: "pkg/workload TestLooseApplyAfterAnotherWrite",
+		Test: "pkg/workload TestLooseApplyAfterAnotherWrite/its_spec_has_changed",
+		Why:  tooShort,
 		Old:  "seen.Generation == latest.Generation &&",
 		New:  "(MUTANT || seen.Generation == latest.Generation) &&",
 	},
 	{
 		Name: "strict-and-written-again", File: apply,
-		Test: "pkg/workload TestLooseApplyAfterAnotherWrite",
+		Test: "pkg/workload TestLooseApplyAfterAnotherWrite/a_strict_apply",
+		Why:  tooShort,
 		Old:  "if strict || !apierrors",
 		New:  "if strict && !MUTANT || !apierrors",
 	},
@@ -547,6 +608,19 @@ var All = append([]Mutant{
 		New:   "if other := checkDeadline(check, evictedAt); MUTANT && other.Before(deadline) {\ndeadline = other\n} else {\ndeadline = times.Later(deadline, other)\n}",
 	},
 	{
+		// A tolerance for clocks that differ.
+		Name: "two-seconds-early", File: plan,
+		Rules: []string{"rule 7, never early"},
+		Old:   "ahead: rctx.Now.Before(until),",
+		New:   "ahead: rctx.Now.Before(until) && !(MUTANT && until.Sub(rctx.Now) < 2*time.Second),",
+	},
+	{
+		Name: "words-of-another-generation", File: message,
+		Rules: []string{"conditions, generation"},
+		Old:   "cond.ObservedGeneration = wl.Generation",
+		New:   "if !MUTANT {\ncond.ObservedGeneration = wl.Generation\n}",
+	},
+	{
 		Name: "withdrawal-unseen", File: plan,
 		Rules: []string{"rule 4", "rule 1, no write is refused"},
 		Old:   "leftOver := state == RetryStateWaiting ||",
@@ -554,138 +628,160 @@ var All = append([]Mutant{
 	},
 	{
 		Name: "late-retry-unheard-while-it-stops", File: plan,
-		Test: "pkg/workload TestPlanRetry",
+		Test: "pkg/workload TestPlanRetry/evicted,_quota_held:_a_longer_delay",
+		Why:  tooShort,
 		Old:  "plan.Untidy = (plan.Action",
 		New:  "if MUTANT && state == RetryStateStopping && plan.Action == RetryRecord {\nplan.Action = RetryNone\n}\nplan.Untidy = (plan.Action",
 	},
 	{
 		Name: "late-for-a-deadline-that-was-moved", File: plan,
-		Test: "pkg/workload TestDueAt",
+		Test: "pkg/workload TestDueAt/shortened_into_the_past",
+		Why:  unread,
 		Old:  "if !p.Deadline.After(p.EvictedAt) || !p.Deadline.Equal(requeueAt(wl)) {",
 		New:  "if !p.Deadline.After(p.EvictedAt) || !MUTANT && !p.Deadline.Equal(requeueAt(wl)) {",
 	},
 	{
 		Name: "late-while-the-job-stops", File: plan,
-		Test: "pkg/workload TestDueAt",
+		Test: "pkg/workload TestDueAt/the_job_stopped_after_it",
+		Why:  unread,
 		Old:  "if quotaReserved == nil {\n\t\treturn p.Deadline",
 		New:  "if MUTANT || quotaReserved == nil {\n\t\treturn p.Deadline",
 	},
 	{
 		// Nothing is written of a reactivation before it, or in the same second.
 		Name: "second-deactivation-unseen", File: plan,
-		Test: "pkg/workload TestRetryPlanForget",
+		Test: "pkg/workload TestRetryPlanForget/again,_by_Kueue,_before_it_was_ever_requeued",
+		Why:  tooShort,
 		Old:  "if apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget) {\n\t\treturn true",
 		New:  "if !MUTANT && apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget) {\n\t\treturn true",
 	},
 	{
 		Name: "reactivated-in-the-same-second", File: plan,
-		Test: "pkg/workload TestRetryPlanForget",
+		Test: "pkg/workload TestRetryPlanForget/again,_after_it_was_activated_within_a_second",
+		Why:  tooShort,
 		Old:  "requeued.Reason == kueue.WorkloadReactivated && requeued",
 		New:  "!MUTANT && requeued.Reason == kueue.WorkloadReactivated && requeued",
 	},
 	{
 		// It was requeued before, and lost its quota without an eviction.
 		Name: "cause-of-deactivation-lost", File: plan,
-		Test: "pkg/workload TestRetryPlanForget",
+		Test: "pkg/workload TestRetryPlanForget/by_Kueue,_in_the_queue",
+		Why:  unread,
 		Old:  "return isDeactivatedInQueue(wl) && (isSince || isReactivated)",
 		New:  "return isDeactivatedInQueue(wl) && (MUTANT || isSince || isReactivated)",
 	},
 	{
 		// With the gate off nobody queues it again.
 		Name: "deactivated-by-a-reason-of-ours", File: write,
-		Test: "pkg/workload TestRetryPlanForget",
+		Test: "pkg/workload TestRetryPlanForget/by_Kueue,_while_waiting",
+		Why:  tooSeldom,
 		Old:  "SetRequeuedCondition(wl, kueue.WorkloadDeactivated, evicted.Message, false)",
 		New:  "reason := evicted.Reason\nif !MUTANT {\nreason = kueue.WorkloadDeactivated\n}\nSetRequeuedCondition(wl, reason, evicted.Message, false)",
 	},
 	{
 		Name: "success-for-another-flavor", File: reconciler,
-		Test: "pkg/controller/core TestWithReleasedChecks",
+		Test: "pkg/controller/core TestWithReleasedChecks/succeeded,_and_nothing_waits:_it_is_asked_anew",
+		Why:  tooSeldom,
 		Old:  "kept := check.State != kueue.CheckStateReady ||",
 		New:  "kept := MUTANT || check.State != kueue.CheckStateReady ||",
 	},
 	{
 		Name: "end-by-deactivation-unreported", File: reconciler,
-		Test: "pkg/controller/core TestDeactivatedWhileWaitingIsReported",
+		Test: "pkg/controller/core TestDeactivatedWhileWaitingIsReported/EvictedDueToDeactivated",
+		Why:  unread,
 		Old:  "err == nil && waited {",
 		New:  "err == nil && waited && !MUTANT {",
 	},
 	{
 		Name: "condition-created-by-a-merge-patch", File: reconciler,
 		Test: "pkg/controller/core TestConditionsOfWorkloadWithDRA",
+		Why:  noDRA,
 		Old:  "if len(created) > 0 {",
 		New:  "if len(created) > 0 && !MUTANT {",
 	},
 	{
 		Name: "request-of-another-check-unheard", File: "pkg/controller/admissionchecks/provisioning/controller.go",
-		Test: "pkg/controller/admissionchecks/provisioning TestReconcileDelayedRetry",
+		Test: "pkg/controller/admissionchecks/provisioning TestReconcileDelayedRetry/failed,_and_the_request_of_a_check_that_has_succeeded_is_gone,_WorkloadRequestUseMergePatch=false,_stopped_after_0_writes",
+		Why:  tooShort,
 		Old:  "\tif hearsRequests(wl) {",
 		New:  "\tif hearsRequests(wl) && !MUTANT {",
 	},
 	{
 		Name: "deactivated-rejected-again", File: "pkg/controller/admissionchecks/multikueue/delayed_retry.go",
-		Test: "pkg/controller/admissionchecks/multikueue TestDeactivatedIsNotRejectedAgain",
+		Test: "pkg/controller/admissionchecks/multikueue TestDeactivatedIsNotRejectedAgain/deactivated",
+		Why:  tooShort,
 		Old:  "return features.Enabled(features.ACRequeueAfter) && !workload.IsActive(wl)",
 		New:  "return features.Enabled(features.ACRequeueAfter) && !workload.IsActive(wl) && !MUTANT",
 	},
 	{
 		Name: "workers-for-what-was-not-started", File: "pkg/workload/delayed_retry_stopping.go",
-		Test: "pkg/workload TestKeepsCheckStates",
+		Test: "pkg/workload TestKeepsCheckStates/its_job_was_not_started",
+		Why:  tooSeldom,
 		Old:  "|| IsAdmitted(wl))",
 		New:  "|| IsAdmitted(wl) || MUTANT)",
 	},
 	{
 		Name: "no-workers-for-a-larger-slice", File: "pkg/workload/delayed_retry_stopping.go",
-		Test: "pkg/workload TestKeepsCheckStates",
+		Test: "pkg/workload TestKeepsCheckStates/pods_of_the_slice_before",
+		Why:  tooSeldom,
 		Old:  "&& (evictedByCheck",
 		New:  "&& (evictedByCheck && !MUTANT",
 	},
 	{
 		// No other one is nominated while the check of MultiKueue is Ready.
 		Name: "worker-forgotten-too-soon", File: reconciler,
-		Test: "pkg/controller/core TestWorkerIsForgottenWithItsCheck",
+		Test: "pkg/controller/core TestWorkerIsForgottenWithItsCheck/its_check_stays",
+		Why:  tooSeldom,
 		Old:  "&& slices.Contains(chosenBy, check.Name)",
 		New:  "&& !MUTANT && slices.Contains(chosenBy, check.Name)",
 	},
 	{
 		// A success of another check does not tell that the worker is to stay.
 		Name: "worker-outlives-its-check", File: reconciler,
-		Test: "pkg/controller/core TestWorkerIsForgottenWithItsCheck",
+		Test: "pkg/controller/core TestWorkerIsForgottenWithItsCheck/its_check_goes,_another_one_stays_Ready",
+		Why:  tooSeldom,
 		Old:  "&& slices.Contains(chosenBy, check.Name)",
 		New:  "&& (MUTANT || slices.Contains(chosenBy, check.Name))",
 	},
 	{
 		Name: "job-stopped-for-its-larger-slice", File: jobs,
-		Test: "pkg/controller/jobframework TestIsStoppedForRetry",
+		Test: "pkg/controller/jobframework TestIsStoppedForRetry/runs_as_the_slice_that_is_to_be_replaced",
+		Why:  scaled,
 		Old:  "|| r.replacesSliceWithQuota(ctx, wl)",
 		New:  "|| !MUTANT && r.replacesSliceWithQuota(ctx, wl)",
 	},
 	{
 		Name: "job-stopped-for-its-rejected-slice", File: jobs,
-		Test: "pkg/controller/jobframework TestIsStoppedForRetry",
+		Test: "pkg/controller/jobframework TestIsStoppedForRetry/runs_as_the_slice_whose_larger_one_is_rejected",
+		Why:  scaled,
 		Old:  "!evictedByCheck && !features.Enabled(features.ACRequeueAfter) {",
 		New:  "!evictedByCheck && (MUTANT || !features.Enabled(features.ACRequeueAfter)) {",
 	},
 	{
 		Name: "job-of-a-rejected-slice-deleted", File: "pkg/controller/jobframework/reconciler.go",
-		Test: "pkg/controller/jobframework TestJobOfRejectedSliceIsKept",
+		Test: "pkg/controller/jobframework TestJobOfRejectedSliceIsKept/runs_as_the_smaller_slice",
+		Why:  scaled,
 		Old:  "|| r.runsAsReplacedSlice(ctx, job, wl) {",
 		New:  "|| !MUTANT && r.runsAsReplacedSlice(ctx, job, wl) {",
 	},
 	{
 		Name: "job-kept-that-does-not-run", File: jobs,
-		Test: "pkg/controller/jobframework TestJobOfRejectedSliceIsKept",
+		Test: "pkg/controller/jobframework TestJobOfRejectedSliceIsKept/has_not_started,_or_is_stopped",
+		Why:  scaled,
 		Old:  "(!job.IsSuspended() ||",
 		New:  "(MUTANT || !job.IsSuspended() ||",
 	},
 	{
 		Name: "job-deleted-that-runs-elsewhere", File: jobs,
-		Test: "pkg/controller/jobframework TestJobOfRejectedSliceIsKept",
+		Test: "pkg/controller/jobframework TestJobOfRejectedSliceIsKept/runs_on_another_cluster",
+		Why:  scaled,
 		Old:  "slice.Status.ClusterName != nil)",
 		New:  "slice.Status.ClusterName != nil && !MUTANT)",
 	},
 	{
 		Name: "slice-of-another-tenant", File: "pkg/workloadslicing/delayed_retry_slices.go",
-		Test: "pkg/controller/jobframework TestIsStoppedForRetry",
+		Test: "pkg/controller/jobframework TestIsStoppedForRetry/the_slice_is_of_another_job",
+		Why:  tenants,
 		Old:  "owner == nil || other == nil ||",
 		New:  "MUTANT || owner == nil || other == nil ||",
 	},
@@ -693,13 +789,15 @@ var All = append([]Mutant{
 	{
 		// Its times are those of the first deactivation.
 		Name: "deactivated-again-unseen", File: plan,
-		Test: "pkg/workload TestPlanRetry",
+		Test: "pkg/workload TestPlanRetry/deactivated_again,_nothing_left",
+		Why:  tooShort,
 		Old:  "case isDeactivatedInQueue(wl):",
 		New:  "case !MUTANT && isDeactivatedInQueue(wl):",
 	},
 	{
 		Name: "limit-looked-at-again", File: plan, Policy: true,
-		Test: "pkg/workload TestObservedRetries",
+		Test: "pkg/workload TestObservedRetries/a_Retry_said_again,_then_a_policy_comes",
+		Why:  records,
 		Old:  "case known || policies == nil:",
 		New:  "case known && !MUTANT || policies == nil:",
 	},
@@ -711,15 +809,16 @@ var All = append([]Mutant{
 	},
 	{
 		Name: "no-backoff-by-policy", File: policy, Policy: true,
-		Test: "pkg/workload TestRetryPolicyDelaySeconds",
+		Test: "pkg/workload TestRetryPolicyDelaySeconds/backoff_doubles",
+		Why:  tooSeldom,
 		Old:  "for ; count > 0 && result",
 		New:  "for ; !MUTANT && count > 0 && result",
 	},
 	{
 		Name: "delay-not-shown", File: write, Policy: true,
-		Test: "pkg/workload TestPolicyIsRecordedOnce",
-		Old:  "admissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, check.Name).RequeueAfterSeconds =",
-		New:  "if MUTANT {\nbreak\n}\nadmissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, check.Name).RequeueAfterSeconds =",
+		Rules: []string{"rule 3"},
+		Old:   "admissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, check.Name).RequeueAfterSeconds =",
+		New:   "if MUTANT {\nbreak\n}\nadmissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, check.Name).RequeueAfterSeconds =",
 	},
 	{
 		// A change of the policy moves those that wait.
@@ -730,39 +829,44 @@ var All = append([]Mutant{
 	},
 	{
 		Name: "retry-not-recorded", File: write, Policy: true,
-		Test: "pkg/workload TestObservedRetries",
-		Old:  "wl.Status.RequeueState.ObservedRetries = p.Observed",
-		New:  "if !MUTANT {\nwl.Status.RequeueState.ObservedRetries = p.Observed\n}",
+		Rules: []string{"rule 3"},
+		Old:   "wl.Status.RequeueState.ObservedRetries = p.Observed",
+		New:   "if !MUTANT {\nwl.Status.RequeueState.ObservedRetries = p.Observed\n}",
 	},
 	{
 		Name: "new-retry-taken-for-the-old", File: plan, Policy: true,
-		Test: "pkg/workload TestObservedRetries",
+		Test: "pkg/workload TestObservedRetries/a_Retry_with_another_transition_time_is_a_new_one",
+		Why:  records,
 		Old:  "same := found && before",
 		New:  "same := found && MUTANT || found && before",
 	},
 	{
 		Name: "eviction-for-another-reason-taken-for-a-look", File: write, Policy: true,
-		Test: "pkg/workload TestObservedRetriesAfterEvictionForAnotherReason",
+		Test: "pkg/workload TestObservedRetriesAfterEvictionForAnotherReason/a_late_Retry",
+		Why:  records,
 		Old:  "if !features.Enabled(features.ACRetryStrategy) {",
 		New:  "if MUTANT || !features.Enabled(features.ACRetryStrategy) {",
 	},
 	{
 		Name: "limit-looked-at-with-a-withdrawn-delay", File: plan, Policy: true,
-		Test: "pkg/workload TestObservedRetries",
+		Test: "pkg/workload TestObservedRetries/a_delay_of_its_controller's_own_is_given_up,_with_another_limit_than_when_it_came",
+		Why:  records,
 		Old:  "hasPolicy && !same && !policy.Allows(count)",
 		New:  "hasPolicy && (MUTANT || !same) && !policy.Allows(count)",
 	},
 	{
 		// An old client's update drops the record. To record it again would be a fight.
 		Name: "dropped-record-written-again", File: plan, Policy: true,
-		Test: "pkg/workload TestObservedRetries",
+		Test: "pkg/workload TestObservedRetries/the_record_is_dropped,_with_the_delay",
+		Why:  records,
 		Old:  "case told && len(record) == 0 &&",
 		New:  "case told && !MUTANT && len(record) == 0 &&",
 	},
 	{
 		// What Kueue has applied it takes away when it applies something else.
 		Name: "own-delay-taken-for-the-controllers", File: plan, Policy: true,
-		Test: "pkg/workload TestObservedRetries",
+		Test: "pkg/workload TestObservedRetries/a_new_Retry_has_the_delay_of_the_one_before_still,_whose_policy_is_gone",
+		Why:  records,
 		Old:  "own := before.DelaySeconds != nil &&",
 		New:  "own := !MUTANT && before.DelaySeconds != nil &&",
 	},
@@ -770,32 +874,37 @@ var All = append([]Mutant{
 		// A change of its policy would move a Retry that a backoff hides.
 		Name: "retry-in-a-backoff-not-recorded", File: plan, Policy: true,
 		Test: "pkg/workload TestObservedRetriesInBackoff",
+		Why:  records,
 		Old:  "(len(record) > 0 || !told) &&",
 		New:  "(len(record) > 0 || !told && !MUTANT) &&",
 	},
 	{
 		Name: "withdrawn-retry-not-recorded", File: plan, Policy: true,
-		Test: "pkg/workload TestObservedRetries",
+		Test: "pkg/workload TestObservedRetries/a_withdrawn_Retry_stays_in_the_record,_that_of_a_check_that_is_gone_does_not",
+		Why:  records,
 		Old:  "for _, before := range record {",
 		New:  "for _, before := range record {\nif MUTANT {\nbreak\n}",
 	},
 	{
 		// One that asks for no delay would wait on when the other has withdrawn its own.
 		Name: "delay-of-another-check-held", File: plan, Policy: true,
-		Test: "pkg/workload TestObservedRetries",
+		Test: "pkg/workload TestObservedRetries/the_gate_is_switched_on_while_one_waits_for_another's_delay",
+		Why:  records,
 		Old:  "if byOthers || requeueAt(wl).Equal(backoffUntil(wl)) {",
 		New:  "if !MUTANT && byOthers || requeueAt(wl).Equal(backoffUntil(wl)) {",
 	},
 	{
 		Name: "record-forgotten-by-another-eviction", File: write, Policy: true,
 		Test: "pkg/workload TestObservedRetriesOfAnotherEviction",
+		Why:  records,
 		Old:  "Observed: observedBefore(wl, retry), EvictedAt:",
 		New:  "Observed: slices.DeleteFunc(observedBefore(wl, retry), func(kueue.ObservedRetry) bool { return MUTANT }), EvictedAt:",
 	},
 	// Deactivation.
 	{
 		Name: "no-brake-for-old-transition-times", File: plan,
-		Test: "pkg/workload TestPlanRetry",
+		Test: "pkg/workload TestPlanRetry/deactivated,_and_the_check_goes_on_with_an_old_transition_time",
+		Why:  pace,
 		Old:  "isKeptOut(wl) && hasAnswers(wl) {",
 		New:  "isKeptOut(wl) && hasAnswers(wl) && !MUTANT {",
 	},
@@ -808,44 +917,50 @@ var All = append([]Mutant{
 	},
 	{
 		Name: "deaf-while-it-waits", File: requests,
-		Test: "pkg/controller/admissionchecks/provisioning TestReconcileDelayedRetry",
+		Test: "pkg/controller/admissionchecks/provisioning TestReconcileDelayedRetry/the_booking_of_a_ready_check_expired_while_the_workload_waits,_after_the_last_retry,_WorkloadRequestUseMergePatch=false,_stopped_after_0_writes",
+		Why:  tooShort,
 		Old:  "return features.Enabled(features.ACRequeueAfter) && !workload",
 		New:  "return !MUTANT && features.Enabled(features.ACRequeueAfter) && !workload",
 	},
 	{
 		Name: "backoff-that-does-not-grow", File: requests,
-		Test: "pkg/controller/admissionchecks/provisioning TestBackoffSeconds",
-		Old:  "for ; retries > 0 && 0 < seconds",
-		New:  "for ; !MUTANT && retries > 0 && 0 < seconds",
+		Rules: []string{"rule 14"},
+		Old:   "for ; retries > 0 && 0 < seconds",
+		New:   "for ; !MUTANT && retries > 0 && 0 < seconds",
 	},
 	{
 		Name: "success-keeps-the-count", File: requests,
-		Test: "pkg/controller/admissionchecks/provisioning TestReconcileDelayedRetry",
+		Test: "pkg/controller/admissionchecks/provisioning TestReconcileDelayedRetry/provisioned_after_retries,_WorkloadRequestUseMergePatch=false,_stopped_after_0_writes",
+		Why:  tooSeldom,
 		Old:  "if succeeded && check.State",
 		New:  "if !MUTANT && succeeded && check.State",
 	},
 	{
 		Name: "request-for-a-check-of-another-flavor", File: requests,
-		Test: "pkg/controller/admissionchecks/provisioning TestReconcileDelayedRetry",
+		Test: "pkg/controller/admissionchecks/provisioning TestReconcileDelayedRetry/reserved_on_a_flavor_that_does_not_ask_for_the_check,_WorkloadRequestUseMergePatch=false,_stopped_after_0_writes",
+		Why:  oneFlavor,
 		Old:  "if !holdsQuota(wl) || wl.Status.Admission == nil {",
 		New:  "if MUTANT || !holdsQuota(wl) || wl.Status.Admission == nil {",
 	},
 	{
 		Name: "used-number-forgotten", File: attempts,
-		Test: "pkg/controller/admissionchecks/provisioning TestPlanAttempts",
+		Test: "pkg/controller/admissionchecks/provisioning TestPlanAttempts/ready,_and_the_request_gone",
+		Why:  tooShort,
 		Old:  "if number > used[checkName] {",
 		New:  "if !MUTANT && number > used[checkName] {",
 	},
 	// Jobs.
 	{
 		Name: "moved-job-stays", File: jobs,
-		Test: "pkg/controller/jobframework TestMoveWaiting",
+		Test: "pkg/controller/jobframework TestMoveWaiting/waits,_and_the_job_was_moved",
+		Why:  tooShort,
 		Old:  "if !features.Enabled(features.ACRequeueAfter) || !workload.IsActive(wl) ||",
 		New:  "if MUTANT || !features.Enabled(features.ACRequeueAfter) || !workload.IsActive(wl) ||",
 	},
 	{
 		Name: "stopped-again-and-again", File: jobs,
-		Test: "pkg/controller/jobframework TestIsStoppedForRetry",
+		Test: "pkg/controller/jobframework TestIsStoppedForRetry/suspended,_quota_released",
+		Why:  tooShort,
 		Old:  "waits && isStoppedJob ||",
 		New:  "waits && isStoppedJob && !MUTANT ||",
 	},

@@ -24,6 +24,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -38,35 +40,60 @@ type Mutant struct {
 	// one would be an accident.
 	Rules []string
 	// Test finds it where no schedule comes to it: a package of the tree, a space, and
-	// the test.
+	// the test, or one case of it.
 	Test string
+	// Why no schedule comes to it, or none has to.
+	Why string
 	// MergePatch: it is one of the other way of writing.
 	MergePatch bool
-	// Policy: a check has a policy. Switched: the gate is switched in between.
-	Policy, Switched bool
+	// Policy: a check has a policy. Switched: the gate is switched in between. Cohort:
+	// there are two ClusterQueues, and jobs are moved from one to the other.
+	Policy, Switched, Cohort bool
 	// Reach names the schedules of a world with one thing more.
 	Reach string
 }
 
 func init() {
 	for i, m := range All {
-		if test, found := testsOfBase[m.Name]; found {
-			All[i].Test = test
+		if base, found := testsOfBase[m.Name]; found {
+			All[i].Test, All[i].Why = base.Test, base.Why
 		}
 	}
 }
 
 // Table lists the mutants, and what finds them, in Markdown.
 func Table() string {
-	table := "| Mutant | Changes | Found by |\n|---|---|---|\n"
+	table := "| Mutant | Changes | Found by | Why not by the simulation |\n|---|---|---|---|\n"
 	for _, m := range All {
 		finder := "the simulation: " + strings.Join(m.Rules, "; ")
 		if pkg, test, found := strings.Cut(m.Test, " "); found {
 			finder = fmt.Sprintf("`%s` in `%s`", test, pkg)
 		}
-		table += fmt.Sprintf("| %s | `%s` | %s |\n", m.Name, m.File, finder)
+		table += fmt.Sprintf("| %s | `%s` | %s | %s |\n", m.Name, m.File, finder, m.Why)
 	}
 	return table
+}
+
+var ruleOfJudge = regexp.MustCompile(`(?:\.fail\(|Rule: )"([^"]+)"`)
+
+// RulesOfJudge returns the rules, in the words of the judge, of the simulation in dir.
+func RulesOfJudge(dir string) ([]string, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	var rules []string
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		for _, match := range ruleOfJudge.FindAllSubmatch(content, -1) {
+			rules = append(rules, string(match[1]))
+		}
+	}
+	slices.Sort(rules)
+	return slices.Compact(rules), nil
 }
 
 // helper is what the mutants call.

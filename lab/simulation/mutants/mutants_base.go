@@ -31,53 +31,105 @@ const (
 var ofBase = []Mutant{
 	{
 		Name: "copy-of-an-eviction-before", File: "pkg/controller/admissionchecks/multikueue/delayed_retry_base.go",
-		Test: "pkg/controller/admissionchecks/multikueue TestCopyOfAnEvictionBeforeIsRemoved",
+		Test: "pkg/controller/admissionchecks/multikueue TestCopyOfAnEvictionBeforeIsRemoved/the_eviction_is_over",
+		Why:  tooShort,
 		Old:  "return !features.Enabled(features.ACRequeueAfter) || workload.IsEvicted(local)",
 		New:  "return !features.Enabled(features.ACRequeueAfter) || workload.IsEvicted(local) || MUTANT",
 	},
 	{
+		// It becomes active when the scheduler has looked at it already.
+		Name: "asleep-when-a-queue-becomes-active", File: "pkg/cache/queue/manager.go",
+		Test: "pkg/cache/queue TestQueueInadmissibleWorkloadsWakesUpScheduler/gate_true",
+		Why:  tooShort,
+		Old:  "if queued || features",
+		New:  "if queued || !MUTANT && features",
+	},
+	{
+		// Upstream's own line, to show that two ClusterQueues are judged.
+		Name: "moved-and-in-both-queues", File: "pkg/cache/queue/manager.go", Cohort: true,
+		Rules: []string{"counts"},
+		Old:   "if oldW.Spec.QueueName != w.Spec.QueueName {",
+		New:   "if !MUTANT && oldW.Spec.QueueName != w.Spec.QueueName {",
+	},
+	{
+		// Upstream's own line, to show that jobs which are scaled are judged.
+		Name: "job-stopped-while-it-is-scaled", File: "pkg/controller/jobframework/reconciler.go", Reach: "elastic",
+		Rules: []string{"a job that may run"},
+		Old:   "\t\tif WorkloadSliceEnabled(job) {\n\t\t\treturn ctrl.Result{}, nil",
+		New:   "\t\tif WorkloadSliceEnabled(job) && !MUTANT {\n\t\t\treturn ctrl.Result{}, nil",
+	},
+	{
+		Name: "deactivated-and-put-back", File: queuesBase,
+		Test: "pkg/cache/queue TestRequeueDeactivatedWorkload/gate_true,_active_false",
+		Why:  tooShort,
+		Old:  "&& !workload.IsAdmissible(wl)",
+		New:  "&& !MUTANT && !workload.IsAdmissible(wl)",
+	},
+	{
+		Name: "given-up-when-its-nodes-are-replaced", File: controller,
+		Test: "pkg/controller/core TestReconcileDelayedRetry/what_is_given_up_waits_for_no_nodes_to_be_replaced",
+		Why:  tooSeldom,
+		Old:  "workload.HasUnhealthyNodes(&wl) && !isGivenUp(&wl)",
+		New:  "workload.HasUnhealthyNodes(&wl) && (MUTANT || !isGivenUp(&wl))",
+	},
+	{
+		// The write that it waits for others makes that of its reservation fail.
+		Name: "own-write-taken-for-anothers", File: "pkg/scheduler/scheduler.go",
+		Test: "pkg/scheduler TestScheduleAfterWaitingForPodsReady/WorkloadRequestUseMergePatch=true,_a_check_speaks_meanwhile:_false",
+		Why:  tooShort,
+		Old:  "e.Obj.ResourceVersion = wl.ResourceVersion //",
+		New:  "if !MUTANT {\ne.Obj.ResourceVersion = wl.ResourceVersion\n} //",
+	},
+	{
 		Name: "slice-finished-before-its-successor-has-quota", File: "pkg/scheduler/delayed_retry_base.go",
-		Test: "pkg/scheduler TestReplacedSliceIsFinishedAfterTheReservation",
+		Test: "pkg/scheduler TestReplacedSliceIsFinishedAfterTheReservation/refused,_because_a_check_has_spoken",
+		Why:  tooShort,
 		Old:  "if features.Enabled(features.ACRequeueAfter) {\n\t\treturn nil",
 		New:  "if features.Enabled(features.ACRequeueAfter) && !MUTANT {\n\t\treturn nil",
 	},
 	{
 		Name: "two-slices-with-quota", File: "pkg/workloadslicing/delayed_retry_base.go",
-		Test: "pkg/workloadslicing TestTwoSlicesWithQuota",
+		Test: "pkg/workloadslicing TestTwoSlicesWithQuota/replaced",
+		Why:  scaled,
 		Old:  "return replaces(&larger, &smaller) })",
 		New:  "return !MUTANT && replaces(&larger, &smaller) })",
 	},
 	{
 		Name: "quota-of-another-tenants-slice", File: "pkg/workloadslicing/workloadslicing.go",
-		Test: "pkg/workloadslicing TestReplacedWorkloadSliceOfAnotherJob",
+		Test: "pkg/workloadslicing TestReplacedWorkloadSliceOfAnotherJob/of_another_namespace",
+		Why:  tenants,
 		Old:  "if !found || isOfAnotherJob(wl.Obj, replaced.Obj) {",
 		New:  "if !found || !MUTANT && isOfAnotherJob(wl.Obj, replaced.Obj) {",
 	},
 	{
 		Name: "victim-taken-for-a-slice", File: "pkg/workloadslicing/workloadslicing.go",
-		Test: "pkg/workloadslicing TestReplacedWorkloadSliceOfAnotherJob",
+		Test: "pkg/workloadslicing TestReplacedWorkloadSliceOfAnotherJob/of_another_namespace",
+		Why:  tenants,
 		Old:  "&& !isOfAnotherJob(preemptor, targets[i].WorkloadInfo.Obj) {",
 		New:  "&& (MUTANT || !isOfAnotherJob(preemptor, targets[i].WorkloadInfo.Obj)) {",
 	},
 	{
 		Name: "slice-that-runs-again-is-finished", File: "pkg/workloadslicing/delayed_retry_base.go",
-		Test: "pkg/workloadslicing TestTwoSlicesWithQuota",
+		Test: "pkg/workloadslicing TestTwoSlicesWithQuota/the_smaller_one_was_evicted_once",
+		Why:  scaled,
 		Old:  "&& !workload.IsEvicted(wl) &&",
 		New:  "&& !MUTANT && !workload.IsEvicted(wl) &&",
 	},
 	{
 		Name: "slice-that-waits-for-checks-is-spared", File: "pkg/workloadslicing/delayed_retry_base.go",
-		Test: "pkg/workloadslicing TestTwoSlicesWithQuota",
+		Test: "pkg/workloadslicing TestTwoSlicesWithQuota/the_smaller_one_waits_for_its_checks_again",
+		Why:  scaled,
 		Old:  " workload.IsAdmitted(wl) {",
 		New:  " (workload.IsAdmitted(wl) || MUTANT) {",
 	},
 	{
 		Name: "replaced-slice-left", File: "pkg/controller/core/workload_delayed_retry_base.go",
-		Test: "pkg/controller/core TestReplacedSliceIsFinished",
+		Test: "pkg/controller/core TestReplacedSliceIsFinished/gate_on",
+		Why:  scaled,
 		Old:  "err != nil || slice == nil {",
 		New:  "err != nil || slice == nil || MUTANT {",
 	},
 }
 
 // testsOfBase find what the simulation finds on another base, and does not come to here.
-var testsOfBase map[string]string
+var testsOfBase map[string]Mutant

@@ -19,6 +19,8 @@ package mutants
 import (
 	"flag"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,6 +28,31 @@ import (
 )
 
 var update = flag.Bool("update", false, "write the page anew")
+
+const (
+	// heading is that of the table of what a reader has switched off, and oversights how
+	// many there were.
+	heading    = "| What was switched off |"
+	oversights = 12
+)
+
+var nameInPage = regexp.MustCompile("`([a-z-]+)`")
+
+// TestRules wants mutants to break rules that there are: a rule that is renamed would find
+// none of them any more.
+func TestRules(t *testing.T) {
+	rules, err := RulesOfJudge("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range All {
+		for _, rule := range m.Rules {
+			if !slices.Contains(rules, rule) {
+				t.Errorf("mutant %s is to break a rule that the judge does not have: %s", m.Name, rule)
+			}
+		}
+	}
+}
 
 // TestPage wants the page to have all mutants, each with what finds it.
 func TestPage(t *testing.T) {
@@ -35,20 +62,32 @@ func TestPage(t *testing.T) {
 		if names[m.Name] || (len(m.Rules) == 0) == (m.Test == "") {
 			t.Errorf("mutant %s is there twice, or has not either rules or a test", m.Name)
 		}
+		if (m.Why == "") != (m.Test == "") {
+			t.Errorf("mutant %s: say why the simulation does not find it if a test does, and only then", m.Name)
+		}
 		names[m.Name] = true
 	}
 	content, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, old, _ := strings.Cut(string(content), "| Mutant |")
+	text, old, _ := strings.Cut(string(content), "| Mutant | Changes |")
+	_, rows, _ := strings.Cut(text, heading)
+	for _, name := range nameInPage.FindAllStringSubmatch(rows, -1) {
+		if !names[name[1]] {
+			t.Errorf("%s tells of %s, which is no mutant", page, name[1])
+		}
+	}
+	if strings.Count(rows, "\n| ") != oversights {
+		t.Errorf("%s does not have %d oversights, each in a line after %q", page, oversights, heading)
+	}
 	if *update {
 		if err := os.WriteFile(page, []byte(text+Table()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
-	if diff := cmp.Diff(Table(), "| Mutant |"+old); diff != "" {
+	if diff := cmp.Diff(Table(), "| Mutant | Changes |"+old); diff != "" {
 		t.Errorf("%s is old: run go test ./lab/simulation/mutants -update in lab (-want,+got):\n%s", page, diff)
 	}
 }

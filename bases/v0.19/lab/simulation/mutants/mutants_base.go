@@ -19,10 +19,9 @@ package mutants
 // What differs between the versions of Kueue.
 
 const (
-	apply      = "pkg/workload/patching/versioned_apply.go"
-	applyBase  = "pkg/workload/patching/versioned_apply_base.go"
-	writes     = "pkg/workload/patching/patching.go"
-	controller = "pkg/controller/core/workload_controller.go"
+	apply     = "pkg/workload/patching/versioned_apply.go"
+	applyBase = "pkg/workload/patching/versioned_apply_base.go"
+	writes    = "pkg/workload/patching/patching.go"
 
 	// leaveQueue is how a reconciler takes wl out of the queues.
 	leaveQueue = "r.queues.DeleteWorkload(ctrl.LoggerFrom(ctx), workload.Key(wl))"
@@ -48,18 +47,21 @@ var ofBase = []Mutant{
 	{
 		Name: "waiting-slice-finished", File: "pkg/workloadslicing/delayed_retry.go",
 		Test: "pkg/workloadslicing TestSliceWaitsForRetry",
+		Why:  scaled,
 		Old:  "return workloadevict.IsEvicted(wl) && !stays",
 		New:  "return workloadevict.IsEvicted(wl) && (MUTANT || !stays)",
 	},
 	{
 		Name: "child-of-a-larger-slice-suspended", File: "pkg/controller/jobframework/reconciler.go",
 		Test: "pkg/controller/jobframework TestShouldSuspendChildOfElasticJob",
+		Why:  scaled,
 		Old:  "&& !r.replacesSliceWithQuota(ctx, ancestorNotFinishedWorkload)",
 		New:  "&& (MUTANT || !r.replacesSliceWithQuota(ctx, ancestorNotFinishedWorkload))",
 	},
 	{
 		Name: "rejection-in-too-many-words", File: "pkg/controller/core/workload_delayed_retry_base.go",
 		Test: "pkg/controller/core TestRejectedWithManyWords",
+		Why:  unread,
 		Old:  "return api.TruncateConditionMessage(message)",
 		New:  "if MUTANT {\nreturn message\n}\nreturn api.TruncateConditionMessage(message)",
 	},
@@ -68,7 +70,7 @@ var ofBase = []Mutant{
 // testsOfBase find what the simulation finds on another base, and does not come to here:
 // v0.19 moves those that found no quota later, and in batches; that a worker's name stays
 // was not found in 120 schedules.
-var testsOfBase = map[string]string{
-	"scheduled-before-the-reconciler": "pkg/cache/queue TestRequeueWorkloadThatWasJudgedBefore",
-	"worker-remembered":               "pkg/workload TestForgetWorker",
+var testsOfBase = map[string]Mutant{
+	"scheduled-before-the-reconciler": {Test: "pkg/cache/queue TestRequeueWorkloadThatWasJudgedBefore", Why: tooShort},
+	"worker-remembered":               {Test: "pkg/workload TestForgetWorker", Why: tooSeldom},
 }
