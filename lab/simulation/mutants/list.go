@@ -454,6 +454,13 @@ var All = append([]Mutant{
 	},
 	// The state.
 	{
+		Name: "quota-free-while-pods-run", File: state,
+		Test: "pkg/workload TestPlanRetry/quota_reserved,_admitted_until_a_check_was_added:_its_pods_may_run",
+		Why:  tooSeldom,
+		Old:  `metav1.ConditionTrue || reserved != nil && reserved`,
+		New:  `metav1.ConditionTrue || !MUTANT && reserved != nil && reserved`,
+	},
+	{
 		Name: "old-backoff-for-that-of-the-checks", File: state,
 		Test: "pkg/workload TestPlanRetry/evicted_by_PodsReadyTimeout:_a_backoff_of_an_earlier_eviction_is_not_the_present_one",
 		Why:  tooSeldom,

@@ -52,13 +52,6 @@ var ofBase = []Mutant{
 		New:   "if !MUTANT && oldW.Spec.QueueName != w.Spec.QueueName {",
 	},
 	{
-		// Upstream's own line, to show that jobs which are scaled are judged.
-		Name: "job-stopped-while-it-is-scaled", File: "pkg/controller/jobframework/reconciler.go", Reach: "elastic",
-		Rules: []string{"a job that may run"},
-		Old:   "\t\tif WorkloadSliceEnabled(job) {\n\t\t\treturn ctrl.Result{}, nil",
-		New:   "\t\tif WorkloadSliceEnabled(job) && !MUTANT {\n\t\t\treturn ctrl.Result{}, nil",
-	},
-	{
 		Name: "deactivated-and-put-back", File: queuesBase,
 		Test: "pkg/cache/queue TestRequeueDeactivatedWorkload/gate_true,_active_false",
 		Why:  tooShort,
