@@ -26,6 +26,12 @@ const (
 	transport = "transport.go"
 )
 
+// Where the rules of a schema are still to be read.
+const (
+	validates      = `validator, _, err := validation.NewSchemaValidator(props)`
+	setsStrategies = `if err := r.setStrategies(props); err != nil {`
+)
+
 // All are built together, and switched on one at a time.
 var All = []mutants.Mutant{
 	{Name: "apply-never-conflicts", File: server, Old: `ptr.Deref(req.Force, false)`, New: `ptr.Deref(req.Force, false) || MUTANT`},
@@ -47,6 +53,15 @@ var All = []mutants.Mutant{
 		New: `rest.BeforeUpdate(e.strategy, req.context(), obj, old); err != nil && !(MUTANT && req.Subresource == "")`},
 	{Name: "new-objects-not-validated", File: server, Old: `rest.BeforeCreate(r.main.strategy, req.context(), obj); err != nil {`,
 		New: `rest.BeforeCreate(r.main.strategy, req.context(), obj); err != nil && !MUTANT {`},
+	{Name: "rules-not-run", File: resource, Old: validates, New: withoutRules("true", validates)},
+	{Name: "transition-rules-not-run", File: resource, Old: setsStrategies, New: withoutRules(`func() bool {
+			for i := range rule.Rule {
+				if fmt.Sprintf("%.7s", rule.Rule[i:]) == "oldSelf" {
+					return true
+				}
+			}
+			return false
+		}()`, setsStrategies)},
 	{Name: "no-defaults", File: resource, Old: `d.resource.structural != nil &&`, New: `!MUTANT && d.resource.structural != nil &&`},
 	{Name: "nulls-kept", File: resource, Old: `defaulting.PruneNonNullableNullsWithoutDefaults(obj.Object, r.structural)`,
 		New: `if !MUTANT {
@@ -62,6 +77,16 @@ var All = []mutants.Mutant{
 		}
 		return r, r.setFieldManagers(converter)`},
 	{Name: "version-not-compared", File: server, Old: `} else if version != old.GetResourceVersion() {`, New: `} else if version != old.GetResourceVersion() && !MUTANT {`},
+	{Name: "conflict-told-as-invalid", File: server, Old: `return nil, apierrors.NewConflict(gr, req.Key.Name, errors.New(registry.OptimisticLockErrorMsg))`,
+		New: `if MUTANT {
+			return nil, apierrors.NewInvalid(schema.GroupKind{Group: gr.Group, Kind: gr.Resource}, req.Key.Name, nil)
+		}
+		return nil, apierrors.NewConflict(gr, req.Key.Name, errors.New(registry.OptimisticLockErrorMsg))`},
+	{Name: "merge-patch-with-null-ignored", File: server, Old: `after, err := jsonpatch.MergePatch(before, req.Body)`,
+		New: `after, err := jsonpatch.MergePatch(before, req.Body)
+		if MUTANT && strings.Contains(string(req.Body), "null") {
+			after = before
+		}`},
 	{Name: "version-not-asked-for", File: server, Old: `if !e.strategy.AllowUnconditionalUpdate() && !r.Plain {`, New: `if !e.strategy.AllowUnconditionalUpdate() && !r.Plain && !MUTANT {`},
 	{Name: "version-of-a-new-object-accepted", File: server, Old: `version != "0" && req.Verb == http.MethodPost {`, New: `version != "0" && req.Verb == http.MethodPost && !MUTANT {`},
 	{Name: "precondition-not-looked-at", File: server, Old: `rest.BeforeDelete(req.Resource.main.strategy, req.context(), obj, &opts); err != nil {`,
@@ -103,4 +128,20 @@ var All = []mutants.Mutant{
 				return before, nil
 			}
 			return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)`},
+}
+
+// withoutRules leaves out the rules (x-kubernetes-validations) for which the condition
+// holds, and nothing else of the schema, before the code.
+func withoutRules(condition, code string) string {
+	return `(&structuralschema.Visitor{Structural: func(s *structuralschema.Structural) bool {
+		var kept apiextensionsv1.ValidationRules
+		for _, rule := range s.XValidations {
+			if !MUTANT || !(` + condition + `) {
+				kept = append(kept, rule)
+			}
+		}
+		s.XValidations = kept
+		return true
+	}}).Visit(r.structural)
+	` + code
 }
