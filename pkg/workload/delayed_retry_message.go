@@ -18,6 +18,7 @@ package workload
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -119,11 +120,15 @@ func resetMessage(check kueue.AdmissionCheckState, occasion string) string {
 		return check.Message
 	}
 	message := fmt.Sprintf("Reset to Pending on %s. Previously: %s", occasion, check.State)
-	if words := shortened(check.Message); words != "" {
+	if words := shortened(ofResets.ReplaceAllString(check.Message, "")); words != "" {
 		message += ". " + words
 	}
 	return message
 }
+
+// ofResets is what Kueue put before the words of a controller that has left them as they
+// were.
+var ofResets = regexp.MustCompile(`^(Reset to Pending on [a-z]+\. Previously: [A-Za-z]+(\. |$))+`)
 
 // tell sets the message of a condition that wl has.
 func tell(wl *kueue.Workload, conditionType, message string) {

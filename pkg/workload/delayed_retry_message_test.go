@@ -92,7 +92,15 @@ func TestResetMessage(t *testing.T) {
 	}{
 		"Pending keeps its words": {check: withMessage(checkAt("a", kueue.CheckStatePending, 0), "Withdrawn."), want: "Withdrawn."},
 		"Retry without words":     {check: checkAt("a", kueue.CheckStateRetry, 0), want: "Reset to Pending on requeue. Previously: Retry"},
-		"Retry with words":        {check: withMessage(checkAt("a", kueue.CheckStateRetry, 0), "No budget."), want: "Reset to Pending on requeue. Previously: Retry. No budget."},
+		"Retry with Kueue's words": {
+			check: withMessage(checkAt("a", kueue.CheckStateRetry, 0), "Reset to Pending on requeue. Previously: Retry. Reset to Pending on requeue. Previously: Retry. No budget."),
+			want:  "Reset to Pending on requeue. Previously: Retry. No budget.",
+		},
+		"Retry with Kueue's words alone": {
+			check: withMessage(checkAt("a", kueue.CheckStateRetry, 0), "Reset to Pending on requeue. Previously: Retry"),
+			want:  "Reset to Pending on requeue. Previously: Retry",
+		},
+		"Retry with words": {check: withMessage(checkAt("a", kueue.CheckStateRetry, 0), "No budget."), want: "Reset to Pending on requeue. Previously: Retry. No budget."},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
