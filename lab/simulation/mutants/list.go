@@ -170,8 +170,8 @@ var All = append([]Mutant{
 		// Before the job is stopped.
 		Name: "quota-released-at-the-eviction", File: plan,
 		Rules: []string{"rule 3"},
-		Old:   `plan.Action == RetryEvict && !IsAdmitted(wl)`,
-		New:   `plan.Action == RetryEvict && (!IsAdmitted(wl) || MUTANT)`,
+		Old:   `plan.Action == RetryEvict && !mayRun(wl)`,
+		New:   `plan.Action == RetryEvict && (!mayRun(wl) || MUTANT)`,
 	},
 	{
 		Name: "late-reject-ignored", File: plan,
