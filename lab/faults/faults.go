@@ -25,9 +25,15 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"sigs.k8s.io/yaml"
 
 	"kueue-acrequeueafter/lab/controlplane"
 )
@@ -37,6 +43,7 @@ type replica struct {
 	name       string
 	kubeconfig string
 	webhooks   int
+	metrics    string
 	proxy      *proxy
 	process    *controlplane.Process
 }
@@ -50,10 +57,20 @@ type faults struct {
 	env      []string
 	replicas []*replica
 	webhooks *switchboard
+	// fates and serverFates are those of managers and of the API server.
+	fates, serverFates deck[string]
+	climates           deck[weather]
+	// elections are how many managers began to lead while faults happened.
+	elections atomic.Int32
 }
 
 func newFaults(plane *controlplane.ControlPlane, out string, replicas int, env []string, judge *judge, tally *tally) (*faults, error) {
-	f := &faults{plane: plane, tally: tally, judge: judge, out: out, env: env}
+	f := &faults{
+		plane: plane, tally: tally, judge: judge, out: out, env: env,
+		fates:       deck[string]{cards: []string{managersKilled, killedStarting, managersStopped, managersPaused, managersPaused}},
+		serverFates: deck[string]{cards: []string{serverKilled, serverStopped, serverPaused}},
+		climates:    deck[weather]{cards: slices.Clone(climates)},
+	}
 	var addresses []string
 	for i := range replicas {
 		p, err := startProxy(plane.Config, tally)
@@ -93,8 +110,60 @@ func (f *faults) start(ctx context.Context, r *replica) (err error) {
 		f.panics(r.name, content)
 		_ = os.Rename(log, filepath.Join(f.out, r.name+".before.log"))
 	}
+	r.proxy.lead(false)
 	r.process, err = f.plane.StartReplica(ctx, controlplane.Replica{Name: r.name, Kubeconfig: r.kubeconfig, Webhooks: r.webhooks, Env: f.env})
+	if err != nil {
+		return err
+	}
+	r.metrics, err = metricsAddress(filepath.Join(f.out, r.name+".yaml"))
 	return err
+}
+
+// metricsAddress is what the configuration of a manager has.
+func metricsAddress(file string) (string, error) {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	var config struct {
+		Metrics struct {
+			BindAddress string `json:"bindAddress"`
+		} `json:"metrics"`
+	}
+	err = yaml.Unmarshal(content, &config)
+	return config.Metrics.BindAddress, err
+}
+
+// gauges are those of each manager that tell of the workloads without quota, with
+// all statuses together.
+func (f *faults) gauges(ctx context.Context) (map[string]map[string]int, error) {
+	all := map[string]map[string]int{}
+	for _, r := range f.replicas {
+		f.plane.Metrics = r.metrics
+		families, err := f.plane.Scrape(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", r.name, err)
+		}
+		all[r.name] = map[string]int{}
+		for name, family := range families {
+			if name != pendingGauge && (!strings.HasPrefix(name, retryGauge) || family.GetType() != dto.MetricType_GAUGE) {
+				continue
+			}
+			for _, series := range family.Metric {
+				all[r.name][name+ofCheck(series)] += int(series.Gauge.GetValue())
+			}
+		}
+	}
+	return all, nil
+}
+
+func ofCheck(series *dto.Metric) string {
+	for _, label := range series.Label {
+		if label.GetName() == "admission_check" {
+			return " of " + label.GetValue()
+		}
+	}
+	return ""
 }
 
 // panics: whatever the API server does, the manager is not to panic.
@@ -156,40 +225,94 @@ func (f *faults) rage(ctx, after context.Context) error {
 	return nil
 }
 
+func between(least, most time.Duration) time.Duration {
+	return least + time.Duration(rand.Int63n(int64(most-least)+1))
+}
+
 // sleep waits for at least so long and at most so long, and tells whether the
 // context goes on.
 func sleep(ctx context.Context, least, most time.Duration) bool {
 	select {
-	case <-time.After(least + time.Duration(rand.Int63n(int64(most-least)+1))):
+	case <-time.After(between(least, most)):
 	case <-ctx.Done():
 	}
 	return ctx.Err() == nil
 }
 
-// harass kills, stops and pauses a replica, and starts it again.
+// What happens to managers and to the API server, as it is counted.
+const (
+	managersKilled  = "managers killed"
+	killedStarting  = "managers killed as they started"
+	killedLeading   = "managers killed as they began to lead"
+	managersStopped = "managers stopped"
+	managersPaused  = "managers paused"
+	gaveUp          = "managers that gave up"
+	serverKilled    = "API server killed"
+	serverStopped   = "API server stopped"
+	serverPaused    = "API server paused"
+)
+
+// deck deals its cards in any order, but each of them before one comes again: a few
+// minutes have all of them.
+type deck[T any] struct {
+	mu    sync.Mutex
+	cards []T
+	dealt int
+}
+
+func (d *deck[T]) deal() T {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.dealt == 0 {
+		rand.Shuffle(len(d.cards), func(i, j int) { d.cards[i], d.cards[j] = d.cards[j], d.cards[i] })
+	}
+	card := d.cards[d.dealt]
+	d.dealt = (d.dealt + 1) % len(d.cards)
+	return card
+}
+
+// young is how old a manager is at most that is killed as it starts, or as it begins
+// to lead.
+const young = 2 * time.Second
+
+// harass kills, stops and pauses a replica, and starts it again. What it has begun
+// when the context ends it brings to its end.
 func (f *faults) harass(ctx, after context.Context, r *replica) error {
+	select {
+	case <-r.proxy.elected: // a while ago
+	default:
+	}
+	next := time.After(between(4*time.Second, 40*time.Second))
 	for ctx.Err() == nil {
-		least, most := 4*time.Second, 40*time.Second
 		select {
-		case <-time.After(least + time.Duration(rand.Int63n(int64(most-least)))):
-			switch n := rand.Intn(10); {
-			case n < 6:
-				f.tally.add("managers killed")
-				r.process.Signal(syscall.SIGKILL)
-			case n < 7:
-				f.tally.add("managers stopped")
-				r.process.Stop()
-			default:
-				f.tally.add("managers paused")
+		case <-next:
+			next = time.After(between(4*time.Second, 40*time.Second))
+			switch what := f.fates.deal(); what {
+			case managersPaused:
+				f.tally.add(what)
 				r.process.Signal(syscall.SIGSTOP)
 				sleep(ctx, time.Second, 10*time.Second)
 				r.process.Signal(syscall.SIGCONT)
 				continue
+			case killedStarting:
+				f.end(r, managersKilled)
+				if err := f.start(after, r); err != nil {
+					return err
+				}
+				sleep(after, 0, young)
+				f.end(r, what)
+			default:
+				f.end(r, what)
 			}
-			<-r.process.Exited()
+		case <-r.proxy.elected:
+			// Some have to lead for longer.
+			if f.elections.Add(1)%2 == 0 {
+				continue
+			}
+			sleep(after, 0, young)
+			f.end(r, killedLeading)
 		case <-r.process.Exited():
-			// It could not reach the API server, or renew its lease.
-			f.tally.add("managers that gave up")
+			f.tally.add(gaveUp)
 		case <-ctx.Done():
 			continue
 		}
@@ -201,12 +324,30 @@ func (f *faults) harass(ctx, after context.Context, r *replica) error {
 	return nil
 }
 
+// end ends a manager, unless it has given up: it could not reach the API server, or
+// renew its lease.
+func (f *faults) end(r *replica, what string) {
+	select {
+	case <-r.process.Exited():
+		f.tally.add(gaveUp)
+		return
+	default:
+	}
+	f.tally.add(what)
+	if what == managersStopped {
+		r.process.Stop()
+		return
+	}
+	r.process.Signal(syscall.SIGKILL)
+	<-r.process.Exited()
+}
+
 // revive starts the replicas again that have given up.
 func (f *faults) revive(ctx context.Context) error {
 	for _, r := range f.replicas {
 		select {
 		case <-r.process.Exited():
-			f.tally.add("managers that gave up")
+			f.tally.add(gaveUp)
 			sleep(ctx, time.Second, time.Second)
 			if err := f.start(ctx, r); err != nil {
 				return err
@@ -217,12 +358,14 @@ func (f *faults) revive(ctx context.Context) error {
 	return nil
 }
 
-// harassServer restarts and pauses the API server.
+// harassServer kills, stops and pauses the API server.
 func (f *faults) harassServer(ctx, after context.Context) error {
 	for sleep(ctx, 8*time.Second, 40*time.Second) {
-		switch rand.Intn(3) {
-		case 0:
-			f.tally.add("API server paused")
+		what := f.serverFates.deal()
+		f.tally.add(what)
+		signal := syscall.SIGTERM
+		switch what {
+		case serverPaused:
 			if err := f.plane.SignalServer(syscall.SIGSTOP); err != nil {
 				return err
 			}
@@ -230,12 +373,12 @@ func (f *faults) harassServer(ctx, after context.Context) error {
 			if err := f.plane.SignalServer(syscall.SIGCONT); err != nil {
 				return err
 			}
-		default:
-			signal := []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL}[rand.Intn(2)]
-			f.tally.add("API server restarted")
-			if err := f.plane.RestartServer(after, signal, time.Duration(rand.Int63n(int64(3*time.Second)))); err != nil {
-				return err
-			}
+			continue
+		case serverKilled:
+			signal = syscall.SIGKILL
+		}
+		if err := f.plane.RestartServer(after, signal, between(0, 3*time.Second)); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -256,7 +399,7 @@ var climates = []weather{
 func (f *faults) change(ctx context.Context, p *proxy) {
 	defer p.set(weather{})
 	for ctx.Err() == nil {
-		p.set(climates[rand.Intn(len(climates))])
+		p.set(f.climates.deal())
 		if sleep(ctx, 3*time.Second, 12*time.Second) && rand.Intn(2) == 0 {
 			f.tally.add("connections cut")
 			p.cut()

@@ -341,25 +341,84 @@ func (j *judge) retryCount(wl *kueue.Workload, before, after *kueue.AdmissionChe
 // patience is how long something may take that nothing hinders.
 const patience = 20 * time.Second
 
+// The gauges that tell of workloads without quota: of all, and of those that wait.
+const (
+	pendingGauge = "kueue_pending_workloads"
+	retryGauge   = "kueue_admission_check_retry_"
+)
+
+// counts are what Kueue tells of the workloads without quota.
+type counts struct {
+	// queues has pendingWorkloads of the statuses.
+	queues map[string]int
+	// gauges are those that each manager serves.
+	gauges map[string]map[string]int
+}
+
+// expectedGauges are those of the workloads that are pending, and of those that wait.
+func (j *judge) expectedGauges(pending int, waiting []*kueue.Workload) map[string]int {
+	want := map[string]int{pendingGauge: pending, retryGauge + "waiting_workloads": len(waiting)}
+	earliest := func(name string, at time.Time) {
+		if old, found := want[retryGauge+name]; !found || int(at.Unix()) < old {
+			want[retryGauge+name] = int(at.Unix())
+		}
+	}
+	for _, wl := range waiting {
+		earliest("earliest_deadline_timestamp_seconds", j.deadline(wl))
+		for i := range wl.Status.AdmissionChecks {
+			check := &wl.Status.AdmissionChecks[i]
+			if count := int(ptr.Deref(check.RetryCount, 0)); check.State == kueue.CheckStateRetry && count > 0 {
+				most := retryGauge + "most_retries of " + string(check.Name)
+				want[most] = max(want[most], count)
+				earliest("oldest_workload_timestamp_seconds of "+string(check.Name), wl.CreationTimestamp.Time)
+			}
+		}
+	}
+	return want
+}
+
+// oldWords returns what a condition tells of a wait that is over.
+func oldWords(wl *kueue.Workload) string {
+	for _, cond := range wl.Status.Conditions {
+		for _, at := range timestamp.FindAllString(cond.Message, -1) {
+			if at != requeueAt(wl).UTC().Format(time.RFC3339) {
+				return fmt.Sprintf("%s tells of %s", cond.Type, at)
+			}
+		}
+		if cond.Reason == kueue.WorkloadWaitingForRetry && requeueAt(wl).IsZero() {
+			return fmt.Sprintf("%s has the reason %s", cond.Type, cond.Reason)
+		}
+	}
+	return ""
+}
+
+var timestamp = regexp.MustCompile(`\d{4,}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`)
+
 // look judges what should be so when nothing hinders Kueue. What is not so has to
 // be so soon. It returns what is not so yet.
-func (j *judge) look(now time.Time, quota int, pending map[string]int) []string {
+func (j *judge) look(now time.Time, quota int, told counts) []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	found := map[string]violation{}
 	complain := func(rule string, wl *kueue.Workload, text string) {
-		if wl == nil {
-			found[rule+text] = violation{rule: rule, detail: text}
-			return
-		}
 		found[rule+wl.Name] = violation{rule: rule, workload: wl.Name, detail: text + ": " + describe(wl)}
 	}
-	held, waiting, all := 0, 0, j.live()
+	count := func(who, what string, got, want int) {
+		if got != want {
+			found[who+what] = violation{rule: "counts", detail: fmt.Sprintf("%s of %s is %d, not %d", what, who, got, want)}
+		}
+	}
+	held, pending, all := 0, 0, j.live()
+	var waiting []*kueue.Workload
 	for _, wl := range all {
-		if is(wl, kueue.WorkloadQuotaReserved) {
+		switch {
+		case is(wl, kueue.WorkloadQuotaReserved):
 			held++
-		} else if ptr.Deref(wl.Spec.Active, true) {
-			waiting++
+		case ptr.Deref(wl.Spec.Active, true):
+			pending++
+			if !j.deadline(wl).IsZero() {
+				waiting = append(waiting, wl)
+			}
 		}
 	}
 	for _, wl := range all {
@@ -379,6 +438,9 @@ func (j *judge) look(now time.Time, quota int, pending map[string]int) []string 
 			if check.State != kueue.CheckStateRetry && ptr.Deref(check.RequeueAfterSeconds, 0) > 0 {
 				complain("rule 6", wl, "a delay without a Retry")
 			}
+		}
+		if words := oldWords(wl); words != "" {
+			complain("conditions", wl, words)
 		}
 		if !ptr.Deref(wl.Spec.Active, true) {
 			counted := slices.ContainsFunc(wl.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool { return ptr.Deref(check.RetryCount, 0) > 0 })
@@ -403,9 +465,16 @@ func (j *judge) look(now time.Time, quota int, pending map[string]int) []string 
 			complain("rule 7, free quota", wl, fmt.Sprintf("%d of %d are held", held, quota))
 		}
 	}
-	for what, n := range pending {
-		if n != waiting {
-			complain("counts", nil, fmt.Sprintf("pendingWorkloads of the %s is %d, not %d", what, n, waiting))
+	for who, n := range told.queues {
+		count(who, "pendingWorkloads", n, pending)
+	}
+	want := j.expectedGauges(pending, waiting)
+	for who, gauges := range told.gauges {
+		for what, n := range gauges {
+			count(who, what, n, want[what])
+		}
+		for what, n := range want {
+			count(who, what, gauges[what], n)
 		}
 	}
 	var texts []string

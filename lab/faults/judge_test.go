@@ -18,6 +18,8 @@ package main
 
 import (
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -82,13 +84,20 @@ func (s *story) evicted(second, until int) *story {
 		s.condition(wl, kueue.WorkloadEvicted, kueue.WorkloadEvictedByAdmissionCheck, metav1.ConditionTrue)
 		s.condition(wl, kueue.WorkloadRequeued, kueue.WorkloadEvictedByAdmissionCheck, metav1.ConditionFalse)
 		wl.Status.RequeueState = &kueue.RequeueState{RequeueAt: ptr.To(metav1.NewTime(noon.Add(time.Duration(until) * time.Second)))}
+		for i := range wl.Status.Conditions {
+			wl.Status.Conditions[i].Message = "Waiting until " + wl.Status.RequeueState.RequeueAt.UTC().Format(time.RFC3339)
+		}
 	})
 }
 
 func (s *story) requeued(second int, counts ...int32) *story {
 	return s.version(second, func(wl *kueue.Workload) {
 		s.condition(wl, kueue.WorkloadRequeued, kueue.WorkloadBackoffFinished, metav1.ConditionTrue)
+		s.condition(wl, kueue.WorkloadQuotaReserved, "Pending", metav1.ConditionFalse)
 		wl.Status.RequeueState = nil
+		for i := range wl.Status.Conditions {
+			wl.Status.Conditions[i].Message = "The workload backoff was finished"
+		}
 		for i := range wl.Status.AdmissionChecks {
 			check := &wl.Status.AdmissionChecks[i]
 			*check = kueue.AdmissionCheckState{Name: check.Name, State: kueue.CheckStatePending, RetryCount: &counts[i]}
@@ -175,21 +184,120 @@ func TestLook(t *testing.T) {
 		"inactive with a Retry":   {story: waits().version(3, func(wl *kueue.Workload) { wl.Spec.Active = ptr.To(false) }), at: 4, want: "rule 11"},
 		"a success that counts":   {story: waits().requeued(12, 1, 0).reserved(12).says(13, "alpha", kueue.AdmissionCheckState{State: kueue.CheckStateReady}), at: 14, want: "rule 10"},
 		"a delay without a Retry": {story: newStory().reserved(0).version(1, func(wl *kueue.Workload) { find(wl, "alpha").RequeueAfterSeconds = ptr.To[int32](5) }), at: 2, want: "rule 6"},
+		"words that stay":         {story: waits().requeued(12, 1, 0).reserved(12).version(13, says(noon.Add(12*time.Second))), at: 14, want: "conditions"},
+		"words of another time":   {story: waits().version(3, says(noon.Add(13*time.Second))), at: 4, pending: 1, want: "conditions"},
+		"a reason that stays": {story: waits().requeued(12, 1, 0).reserved(12).version(13, func(wl *kueue.Workload) {
+			apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadQuotaReserved).Reason = kueue.WorkloadWaitingForRetry
+		}), at: 14, want: "conditions"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			now, counts := noon.Add(time.Duration(tc.at)*time.Second), map[string]int{"ClusterQueue": tc.pending}
-			texts := tc.story.judge.look(now, 1, counts)
+			now, told := noon.Add(time.Duration(tc.at)*time.Second), counts{queues: map[string]int{"ClusterQueue": tc.pending}}
+			texts := tc.story.judge.look(now, 1, told)
 			if len(texts) > 0 != (tc.want != "") {
 				t.Errorf("complaints: %v", texts)
 			}
 			expect(t, tc.story.judge, "")
 			if tc.want != "" {
-				tc.story.judge.look(now.Add(patience+time.Second), 1, counts)
+				tc.story.judge.look(now.Add(patience+time.Second), 1, told)
 				expect(t, tc.story.judge, tc.want)
 			}
 		})
 	}
+}
+
+// says has a condition tell of a wait.
+func says(until time.Time) func(*kueue.Workload) {
+	return func(wl *kueue.Workload) {
+		wl.Status.Conditions[0].Message = "Waiting until " + until.Format(time.RFC3339)
+	}
+}
+
+func TestGauges(t *testing.T) {
+	again := func() *story {
+		return waits().requeued(12, 1, 0).reserved(13).says(14, "alpha", retry(60)).evicted(15, 75)
+	}
+	right := map[string]int{
+		pendingGauge: 1, retryGauge + "waiting_workloads": 1, retryGauge + "most_retries of alpha": 1,
+		retryGauge + "earliest_deadline_timestamp_seconds":        int(noon.Unix()) + 75,
+		retryGauge + "oldest_workload_timestamp_seconds of alpha": int(noon.Unix()) - 60,
+	}
+	look := func(gauges map[string]int) *judge {
+		s := again().version(16, func(wl *kueue.Workload) { wl.CreationTimestamp = metav1.NewTime(noon.Add(-time.Minute)) })
+		for _, at := range []time.Duration{0, patience + time.Second} {
+			s.judge.look(noon.Add(17*time.Second+at), 0, counts{gauges: map[string]map[string]int{"manager-1": gauges}})
+		}
+		return s.judge
+	}
+	for name := range right {
+		for what, n := range map[string]int{"none": 0, "one more": right[name] + 1} {
+			t.Run(name+", "+what, func(t *testing.T) {
+				gauges := maps.Clone(right)
+				if gauges[name] = n; n == 0 {
+					delete(gauges, name)
+				}
+				expect(t, look(gauges), "counts")
+			})
+		}
+	}
+	t.Run("one that nobody waits for", func(t *testing.T) {
+		gauges := maps.Clone(right)
+		gauges[retryGauge+"most_retries of beta"] = 1
+		expect(t, look(gauges), "counts")
+	})
+	t.Run("right", func(t *testing.T) { expect(t, look(right), "") })
+}
+
+func TestMissing(t *testing.T) {
+	all := &tally{counts: map[string]int{}}
+	for _, what := range kinds {
+		all.add(what)
+	}
+	if missing := all.missing(); missing != nil {
+		t.Errorf("missing: %v", missing)
+	}
+	for _, what := range kinds {
+		all.counts[what] = 0
+		if missing := all.missing(); !slices.Equal(missing, []string{what}) {
+			t.Errorf("missing: %v, want %s", missing, what)
+		}
+		all.counts[what] = 1
+	}
+}
+
+// TestDeck: as many as there are have all of them.
+func TestDeck(t *testing.T) {
+	d := deck[int]{cards: []int{1, 2, 3, 4, 5}}
+	for range 20 {
+		seen := map[int]bool{}
+		for range d.cards {
+			seen[d.deal()] = true
+		}
+		if len(seen) != len(d.cards) {
+			t.Errorf("dealt: %v", seen)
+		}
+	}
+}
+
+// TestElected: a manager that leads is heard of once, and the next one again.
+func TestElected(t *testing.T) {
+	p := &proxy{tally: &tally{counts: map[string]int{}}, elected: make(chan struct{}, 1)}
+	heard := func(want int) {
+		t.Helper()
+		if len(p.elected) != want {
+			t.Errorf("heard %d times, want %d", len(p.elected), want)
+		}
+	}
+	p.lead(true)
+	p.lead(true)
+	heard(1)
+	p.lead(false)
+	heard(0)
+	p.lead(true)
+	heard(1)
+	<-p.elected
+	p.lead(true)
+	heard(0)
 }
 
 func TestLagging(t *testing.T) {

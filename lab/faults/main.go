@@ -20,6 +20,7 @@ limitations under the License.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -50,7 +51,7 @@ import (
 // Exit codes, beside 0.
 const (
 	exitBroken      = 1 // a rule was broken
-	exitFault       = 2 // it could not run
+	exitFault       = 2 // it could not run, or too little happened
 	exitInterrupted = 130
 )
 
@@ -60,7 +61,7 @@ var (
 	out      = flag.String("out", "build/faults", "`directory` for the logs and the trace of what breaks a rule")
 	manager  = flag.String("manager", "", "another manager than that of bin-dir")
 	mutant   = flag.String("mutant", "", "the known `mistake` that the manager, built with the mutants, makes")
-	minutes  = flag.Float64("minutes", 30, "how long faults happen")
+	minutes  = flag.Float64("minutes", 30, "how long faults happen, without the rests between them")
 	jobs     = flag.Int("jobs", 30, "how many jobs there are at a time")
 	quota    = flag.Int("quota", 8, "for how many of them there is quota")
 	replicas = flag.Int("replicas", 2, "how many managers there are, of which one leads")
@@ -72,10 +73,11 @@ func main() {
 version of every workload to the rules: nothing requeued or reserved before its
 deadline, no answer of a check undone, retries counted once, nothing lost. Every
 minute the faults end for a while; then nothing may be stuck, and all counts must be
-right. At the end all jobs must finish, and no process may be left.
+right. At the end all jobs must finish, and no process may be left. A run of three
+minutes or more must have seen every kind of fault, and of what Kueue does about them.
 
-Exit code: 0 all rules held, 1 a rule was broken, 2 it could not run, 130
-interrupted.
+Exit code: 0 all rules held, 1 a rule was broken, 2 it could not run or too little
+happened, 130 interrupted.
 
 Flags:
 `)
@@ -116,6 +118,31 @@ func (t *tally) get(what string) int {
 	return t.counts[what]
 }
 
+// kinds are what happens in every run that is long enough: rules that hold while
+// nothing happens say nothing.
+var kinds = []string{
+	managersKilled, killedStarting, killedLeading, managersStopped, managersPaused,
+	serverKilled, serverStopped, serverPaused,
+	"connections cut", "parts of watches held back", "requests delayed", "requests dropped", "requests refused",
+	"answers to writes lost", "conflicts", "touched by others", "elections",
+	"answers: Pending", "answers: Ready", "answers: Rejected", "answers: Retry", "delays asked for", "reactivations",
+	"reservations", "evictions: AdmissionCheck", "requeues", "retries counted", "jobs finished", "times at rest",
+}
+
+// enough is how long a run has to be for all kinds.
+const enough = 3 * time.Minute
+
+// missing are the kinds of which there was none.
+func (t *tally) missing() []string {
+	var none []string
+	for _, what := range kinds {
+		if t.get(what) == 0 {
+			none = append(none, what)
+		}
+	}
+	return none
+}
+
 func (t *tally) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -142,7 +169,7 @@ func run(ctx context.Context) int {
 	t := &tally{counts: map[string]int{}}
 	g := &game{began: time.Now(), tally: t, judge: newJudge(t)}
 	err := g.play(ctx)
-	left := children()
+	left, missing := children(), t.missing()
 	fmt.Printf("\nIn %s:\n%s\n", time.Since(g.began).Round(time.Second), t)
 	if v := g.judge.violation(); v != nil {
 		fmt.Printf("BROKEN: %s\n%s %s\n", v.rule, v.workload, v.detail)
@@ -166,10 +193,20 @@ func run(ctx context.Context) int {
 		return exitFault
 	case len(left) > 0:
 		return exitBroken
+	case len(missing) > 0 && faultsLast() >= enough:
+		fmt.Printf("TOO LITTLE HAPPENED: there was not one of: %s.\n", strings.Join(missing, ", "))
+		return exitFault
 	}
-	fmt.Println("All rules held, all jobs finished, and no process is left.")
+	ending := "and every kind of fault happened."
+	if faultsLast() < enough {
+		ending = fmt.Sprintf("but it was too short to ask for every kind of fault. Missing: %s.", cmp.Or(strings.Join(missing, ", "), "none"))
+	}
+	fmt.Println("All rules held, all jobs finished, no process is left,", ending)
 	return 0
 }
+
+// faultsLast is how long faults happen.
+func faultsLast() time.Duration { return time.Duration(*minutes * float64(time.Minute)) }
 
 // children are the processes that this one has started, and that still run.
 func children() []string {
@@ -257,10 +294,10 @@ const round = time.Minute
 
 // rounds has faults happen and end, and at the end all jobs finish.
 func (g *game) rounds(ctx context.Context) error {
-	for end := time.Now().Add(time.Duration(*minutes * float64(time.Minute))); time.Now().Before(end) && ctx.Err() == nil; {
+	for left := faultsLast(); left > 0 && ctx.Err() == nil; left -= round {
 		g.judge.forget()
 		g.world.mood.Store(int32(busy))
-		raging, stop := context.WithDeadline(ctx, time.Now().Add(min(round, time.Until(end))))
+		raging, stop := context.WithTimeout(ctx, min(round, left))
 		err := g.faults.rage(raging, ctx)
 		stop()
 		if err != nil {
@@ -304,11 +341,15 @@ func (g *game) calm(ctx context.Context) error {
 		if err := g.faults.revive(ctx); err != nil {
 			return []string{err.Error()}
 		}
-		pending, err := g.world.pendings(ctx)
+		queues, err := g.world.pendings(ctx)
 		if err != nil {
 			return []string{err.Error()}
 		}
-		texts := g.judge.look(time.Now(), *quota, pending)
+		gauges, err := g.faults.gauges(ctx)
+		if err != nil {
+			return []string{err.Error()}
+		}
+		texts := g.judge.look(time.Now(), *quota, counts{queues: queues, gauges: gauges})
 		if quiet++; len(texts) > 0 {
 			quiet = 0
 		} else if quiet < 20 {
@@ -360,6 +401,7 @@ func (g *game) progress() {
 	n := g.tally.get
 	g.say("jobs %d finished, %d open; evictions %d, retries %d, conflicts %d; managers %d killed, %d paused, %d gave up; API server %d times; cuts %d; requests %d late, %d dropped, %d answers lost",
 		n("jobs finished"), g.world.countOpen(), n("evictions: AdmissionCheck"), n("retries counted"), n("conflicts"),
-		n("managers killed")+n("managers stopped"), n("managers paused"), n("managers that gave up"), n("API server restarted")+n("API server paused"),
+		n(managersKilled)+n(killedStarting)+n(killedLeading)+n(managersStopped), n(managersPaused), n(gaveUp),
+		n(serverKilled)+n(serverStopped)+n(serverPaused),
 		n("connections cut"), n("requests delayed"), n("requests dropped"), n("answers to writes lost"))
 }

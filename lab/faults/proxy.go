@@ -54,9 +54,13 @@ type proxy struct {
 	address string
 	tally   *tally
 
+	// elected hears when the manager begins to lead.
+	elected chan struct{}
+
 	mu          sync.Mutex
 	weather     weather
 	connections map[net.Conn]bool
+	leads       bool
 }
 
 func startProxy(config *rest.Config, tally *tally) (*proxy, error) {
@@ -73,7 +77,7 @@ func startProxy(config *rest.Config, tally *tally) (*proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &proxy{address: "http://" + listener.Addr().String(), tally: tally, connections: map[net.Conn]bool{}}
+	p := &proxy{address: "http://" + listener.Addr().String(), tally: tally, elected: make(chan struct{}, 1), connections: map[net.Conn]bool{}}
 	p.forward = &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target); r.Out.Host = target.Host },
 		Transport:     transport,
@@ -85,7 +89,13 @@ func startProxy(config *rest.Config, tally *tally) (*proxy, error) {
 			if isWatch(response.Request) {
 				// Those of different kinds lag differently.
 				part := rand.Float64()
-				response.Body = lagging(response.Body, func() time.Duration { return time.Duration(part * float64(p.now().lag)) })
+				response.Body = lagging(response.Body, func() time.Duration {
+					lag := time.Duration(part * float64(p.now().lag))
+					if lag > 0 {
+						p.tally.add("parts of watches held back")
+					}
+					return lag
+				})
 			}
 			return nil
 		},
@@ -174,9 +184,30 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	counter := &status{ResponseWriter: w}
 	p.forward.ServeHTTP(counter, r)
-	if counter.code == http.StatusConflict && !strings.Contains(r.URL.Path, "/leases/") {
+	isLease := strings.Contains(r.URL.Path, "/leases")
+	switch {
+	case counter.code == http.StatusConflict && !isLease:
 		p.tally.add("conflicts")
+	case isLease && isWrite(r) && counter.code < http.StatusMultipleChoices:
+		p.lead(true)
 	}
+}
+
+// lead takes in whether the manager leads: only one that does writes the lease.
+func (p *proxy) lead(leads bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case !leads:
+		select {
+		case <-p.elected:
+		default:
+		}
+	case !p.leads:
+		p.tally.add("elections")
+		p.elected <- struct{}{}
+	}
+	p.leads = leads
 }
 
 // status remembers that of an answer.

@@ -245,10 +245,10 @@ func verdict() kueue.AdmissionCheckState {
 	switch n := rand.Intn(100); {
 	case n < 58:
 		return kueue.AdmissionCheckState{State: kueue.CheckStateReady}
-	case n < 78:
+	case n < 75:
 		return retry(1 + rand.Intn(9))
-	case n < 81:
-		return retry(15 + rand.Intn(20))
+	case n < 81: // some wait while all is at rest
+		return retry(15 + rand.Intn(60))
 	case n < 84:
 		return retry(0)
 	case n < 96:
