@@ -200,7 +200,7 @@ func readReport(content []byte, leftOut string) (result, error) {
 					r.Skipped++
 				}
 			default:
-				if strings.Contains(spec.Failure.Message, "unable to start control plane itself") {
+				if strings.Contains(spec.Failure.Message, "control plane") {
 					return result{Failures: []string{errNoControlPlane.Error()}}, errNoControlPlane
 				}
 				r.Failures = append(r.Failures, strings.TrimSpace(name+" ("+spec.LeafNodeType+")"))
