@@ -34,12 +34,30 @@ func waitsForRetry(wl *kueue.Workload) bool {
 	return waits
 }
 
-// tryAnew has a workload tried again at once whose note, why it has no quota, was refused
-// because somebody wrote in between: the note is lost, and others wait for what it says.
-func (s *Scheduler) tryAnew(ctx context.Context, info workload.Info, refused error) {
-	if features.Enabled(features.ACRequeueAfter) && apierrors.IsConflict(refused) {
+// isRefused returns true if a write failed because somebody wrote the workload since it
+// was seen: with the gate on it says what was seen then.
+func isRefused(err error) bool {
+	return features.Enabled(features.ACRequeueAfter) && apierrors.IsConflict(err)
+}
+
+// tryAnew has a workload tried again at once whose note, why it has no quota, was
+// refused: the note is lost, and others wait for what it says.
+func (s *Scheduler) tryAnew(ctx context.Context, info workload.Info, err error) {
+	if isRefused(err) {
 		s.requeueAtOnce(ctx, &info)
 	}
+}
+
+// retriedAfter returns true if the note that a workload waits for the pods of others
+// was refused. The scheduler must not wait with what it has seen, then: the entry is
+// left as one whose workload is requeued at once.
+func retriedAfter(err error, e *entry) bool {
+	if !isRefused(err) {
+		return false
+	}
+	e.status = nominated
+	e.LastAssignment = nil // nothing was found out about the flavors
+	return true
 }
 
 // afterRefusal sees to the quota that the cache has just forgotten, because the write

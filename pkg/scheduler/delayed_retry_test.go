@@ -48,34 +48,67 @@ import (
 )
 
 // The scheduler writes that a workload waits for another to be ready. That write
-// must not make its reservation fail; one of a check in the meantime must.
+// must not make its reservation fail; one of a check in the meantime must. Nor must the
+// scheduler wait with a copy that is old by then.
 func TestScheduleAfterWaitingForPodsReady(t *testing.T) {
 	for _, mergePatch := range []bool{false, true} {
-		for _, checkSpeaks := range []bool{false, true} {
-			t.Run(fmt.Sprintf("WorkloadRequestUseMergePatch=%t, a check speaks meanwhile: %t", mergePatch, checkSpeaks), func(t *testing.T) {
+		for name, tc := range map[string]struct {
+			// wroteBefore is true if somebody writes just before the scheduler does.
+			wroteBefore bool
+			checkSpeaks bool
+		}{
+			"nobody writes meanwhile":                   {},
+			"a check speaks meanwhile":                  {checkSpeaks: true},
+			"somebody wrote before":                     {wroteBefore: true},
+			"somebody wrote before, and a check speaks": {wroteBefore: true, checkSpeaks: true},
+		} {
+			t.Run(fmt.Sprintf("WorkloadRequestUseMergePatch=%t, %s", mergePatch, name), func(t *testing.T) {
 				features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
 				features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, mergePatch)
 				synctest.Test(t, func(t *testing.T) {
 					ctx, log := utiltesting.ContextWithLog(t)
 					now := time.Now()
-					rf := utiltestingapi.MakeResourceFlavor("rf").Obj()
-					cq := utiltestingapi.MakeClusterQueue("cq").
-						ResourceGroup(*utiltestingapi.MakeFlavorQuotas(rf.Name).Resource(corev1.ResourceCPU, "2").Obj()).Obj()
+					rf, none := utiltestingapi.MakeResourceFlavor("rf").Obj(), utiltestingapi.MakeResourceFlavor("none").Obj()
+					cq := utiltestingapi.MakeClusterQueue("cq").ResourceGroup(
+						*utiltestingapi.MakeFlavorQuotas(rf.Name).Resource(corev1.ResourceCPU, "2").Obj(),
+						*utiltestingapi.MakeFlavorQuotas(none.Name).Resource(corev1.ResourceCPU, "0").Obj()).Obj()
 					lq := utiltestingapi.MakeLocalQueue("lq", metav1.NamespaceDefault).ClusterQueue(cq.Name).Obj()
 					wl := utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault).Queue("lq").Request(corev1.ResourceCPU, "1").Obj()
 					running := utiltestingapi.MakeWorkload("running", metav1.NamespaceDefault).Queue("lq").Request(corev1.ResourceCPU, "1").
 						SimpleReserveQuota("cq", rf.Name, now).AdmittedAt(true, now)
 					cl := utiltesting.NewClientBuilder().
-						WithObjects(utiltesting.MakeNamespace(metav1.NamespaceDefault), rf, cq, lq, wl).
+						WithObjects(utiltesting.MakeNamespace(metav1.NamespaceDefault), rf, none, cq, lq, wl).
 						WithStatusSubresource(&kueue.Workload{}).
-						WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: utiltesting.TreatSSAAsStrategicMerge}).Build()
+						WithInterceptorFuncs(interceptor.Funcs{
+							SubResourcePatch: func(ctx context.Context, c client.Client, subresource string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+								if tc.wroteBefore {
+									tc.wroteBefore = false
+									latest := wl.DeepCopy()
+									latest.Status.Conditions = []metav1.Condition{{Type: kueue.WorkloadRequeued, Status: metav1.ConditionTrue, Reason: kueue.WorkloadBackoffFinished, LastTransitionTime: metav1.NewTime(now)}}
+									if err := c.Status().Update(ctx, latest); err != nil {
+										return err
+									}
+								}
+								return utiltesting.TreatSSAAsStrategicMerge(ctx, c, subresource, obj, patch, opts...)
+							},
+						}).Build()
 					cqCache := schdcache.New(cl, schdcache.WithPodsReadyTracking(true))
 					qManager := newManagerForTest(cl, cqCache)
 					cqCache.AddOrUpdateResourceFlavor(log, rf)
+					cqCache.AddOrUpdateResourceFlavor(log, none)
 					addQueues(ctx, t, cqCache, qManager, cq, lq)
 					cqCache.AddOrUpdateWorkload(log, running.Obj())
 					scheduler := newScheduler(qManager, cqCache, cl, &utiltesting.EventRecorder{})
-					go scheduler.schedule(ctx)
+					cycles := 1
+					if tc.wroteBefore {
+						cycles++
+					}
+					go func() {
+						for range cycles {
+							scheduler.schedule(ctx)
+						}
+					}()
+					time.Sleep(time.Second) // for writes that are tried again
 					synctest.Wait()
 
 					got := &kueue.Workload{}
@@ -84,10 +117,11 @@ func TestScheduleAfterWaitingForPodsReady(t *testing.T) {
 							t.Fatalf("Getting the workload: %v", err)
 						}
 					}
-					if read(); len(got.Status.Conditions) != 1 || got.Status.Conditions[0].Reason != "Waiting" {
-						t.Fatalf("Unexpected conditions of a workload that waits for another: %v", got.Status.Conditions)
+					read()
+					if cond := apimeta.FindStatusCondition(got.Status.Conditions, kueue.WorkloadQuotaReserved); cond == nil || cond.Reason != "Waiting" {
+						t.Errorf("Unexpected conditions of a workload that waits for another: %v", got.Status.Conditions)
 					}
-					if checkSpeaks {
+					if tc.checkSpeaks {
 						got.Status.AdmissionChecks = []kueue.AdmissionCheckState{{Name: "check", State: kueue.CheckStateRetry}}
 						if err := cl.Status().Update(ctx, got); err != nil {
 							t.Fatalf("Updating the workload: %v", err)
@@ -100,8 +134,8 @@ func TestScheduleAfterWaitingForPodsReady(t *testing.T) {
 					time.Sleep(time.Second) // for what is tried again
 					synctest.Wait()
 					read()
-					if reserved := workload.HasQuotaReservation(got); reserved == checkSpeaks {
-						t.Errorf("Unexpected quota reservation: %t, want %t", reserved, !checkSpeaks)
+					if reserved := workload.HasQuotaReservation(got); reserved == tc.checkSpeaks {
+						t.Errorf("Unexpected quota reservation: %t, want %t", reserved, !tc.checkSpeaks)
 					}
 				})
 			})

@@ -356,8 +356,23 @@ var All = append([]Mutant{
 		Name: "note-lost", File: scheduler,
 		Test: "pkg/scheduler TestRequeueAfterRefusedNote/a_check_spoke",
 		Why:  tooShort,
-		Old:  `if features.Enabled(features.ACRequeueAfter) && apierrors.IsConflict(refused) {`,
-		New:  `if !MUTANT && features.Enabled(features.ACRequeueAfter) && apierrors.IsConflict(refused) {`,
+		Old:  "if isRefused(err) {\n\t\ts.requeueAtOnce",
+		New:  "if !MUTANT && isRefused(err) {\n\t\ts.requeueAtOnce",
+	},
+	{
+		// The scheduler stands still with a copy that is old.
+		Name: "waits-for-pods-with-what-it-has-seen", File: scheduler,
+		Test: "pkg/scheduler TestScheduleAfterWaitingForPodsReady/WorkloadRequestUseMergePatch=false,_somebody_wrote_before",
+		Why:  tooShort,
+		Old:  "if !isRefused(err) {",
+		New:  "if MUTANT || !isRefused(err) {",
+	},
+	{
+		Name: "flavor-of-a-refused-note-tried", File: scheduler,
+		Test: "pkg/scheduler TestScheduleAfterWaitingForPodsReady/WorkloadRequestUseMergePatch=false,_somebody_wrote_before",
+		Why:  tooShort,
+		Old:  "e.LastAssignment = nil // nothing",
+		New:  "if !MUTANT {\ne.LastAssignment = nil\n}// nothing",
 	},
 	{
 		Name: "reservation-not-restored", File: scheduler,
@@ -379,8 +394,8 @@ var All = append([]Mutant{
 		Name: "flavor-of-a-refused-reservation-tried", File: scheduler,
 		Test: "pkg/scheduler TestScheduleAfterRefusal/moved_to_another_queue_meanwhile:_true",
 		Why:  tooShort,
-		Old:  "e.LastAssignment = nil",
-		New:  "if !MUTANT {\ne.LastAssignment = nil\n}",
+		Old:  "e.LastAssignment = nil\n\t}\n\treturn e\n",
+		New:  "if !MUTANT {\ne.LastAssignment = nil\n}\n\t}\n\treturn e\n",
 	},
 	{
 		Name: "release-missed", File: scheduler,
