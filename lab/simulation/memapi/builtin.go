@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage/names"
+	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
@@ -70,9 +71,15 @@ func (b builtin) reset(it bool, name string) map[fieldpath.APIVersion]*fieldpath
 	return map[fieldpath.APIVersion]*fieldpath.Set{fieldpath.APIVersion(b.resource.GVK.GroupVersion().String()): fields}
 }
 
+// hasGoType returns true if client-go knows the kind, which otherwise has a CRD.
+func (b builtin) hasGoType() bool { return scheme.Scheme.Recognizes(b.resource.GVK) }
+
 func (b builtin) PrepareForCreate(_ context.Context, obj runtime.Object) {
 	if u := obj.(*unstructured.Unstructured); b.resource.HasStatus {
 		delete(u.Object, "status")
+		if b.hasGoType() {
+			u.Object["status"] = map[string]any{}
+		}
 		u.SetGeneration(1)
 	}
 }
@@ -99,6 +106,10 @@ func (b builtinStatus) PrepareForUpdate(_ context.Context, obj, old runtime.Obje
 	kept := old.(*unstructured.Unstructured).DeepCopy()
 	kept.SetManagedFields(u.GetManagedFields())
 	setStatus(kept, u)
+	if b.hasGoType() {
+		// With a CRD, the metadata stays.
+		kept.Object["metadata"] = u.Object["metadata"]
+	}
 	u.Object = kept.Object
 }
 

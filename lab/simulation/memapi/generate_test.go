@@ -17,6 +17,7 @@ limitations under the License.
 package memapi_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -24,7 +25,10 @@ import (
 	"slices"
 	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
 
@@ -40,7 +44,20 @@ type kind struct {
 	props *apiextensionsv1.JSONSchemaProps
 	// minimal is a valid object, without metadata.
 	minimal map[string]any
+	// changes are what is tried where there is no schema.
+	changes []change
 	weight  int
+}
+
+// kinds are those of the CRDs as the API server has them, and all as the simulation has
+// them: plain.
+type kinds struct{ whole, plain []*kind }
+
+func (k kinds) of(s schedule) []*kind {
+	if s.Plain {
+		return k.plain
+	}
+	return k.whole
 }
 
 // What lies too deep for random values, and what they have to fit to, by the end of
@@ -67,6 +84,82 @@ var values = map[string][]any{
 var words = []string{
 	"a", "b", "main", "cpu", "example.com/check", "2026-01-02T03:04:05Z", "2026-11-22T03:04:05Z", "500m", "kueue.x-k8s.io", "{}",
 	"", "A", "Not a name", "yesterday", strings.Repeat("x", 70), strings.Repeat("long-", 70),
+}
+
+const (
+	podSpec = `{"restartPolicy": "Never", "terminationGracePeriodSeconds": 30, "dnsPolicy": "ClusterFirst", "securityContext": {}, "schedulerName": "default-scheduler",
+		"containers": [{"name": "c", "image": "i", "resources": {}, "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File", "imagePullPolicy": "Always"}]}`
+	when = `"2026-01-02T03:04:05Z"`
+)
+
+// builtIns are kinds that are built in, with objects in which no default is missing.
+var builtIns = []struct {
+	gvk       schema.GroupVersionKind
+	plural    string
+	hasStatus bool
+	minimal   string
+	// changes are merge patches of one field each.
+	changes []string
+}{
+	{
+		gvk: batchv1.SchemeGroupVersion.WithKind("Job"), plural: "jobs", hasStatus: true,
+		minimal: `{"spec": {"parallelism": 1, "completions": 1, "completionMode": "NonIndexed", "backoffLimit": 6, "suspend": true, "manualSelector": true,
+			"podReplacementPolicy": "TerminatingOrFailed", "selector": {}, "template": {"metadata": {}, "spec": ` + podSpec + `}}}`,
+		changes: []string{
+			`{"spec": {"suspend": false}}`, `{"spec": {"suspend": true}}`, `{"spec": {"parallelism": 3}}`, `{"spec": {"activeDeadlineSeconds": 5}}`, `{"spec": {"activeDeadlineSeconds": null}}`,
+			`{"spec": {"template": {"spec": {"nodeSelector": {"a": "b"}}}}}`, `{"spec": {"template": {"metadata": {"annotations": {"a": "b"}}}}}`, `{"spec": {"template": {"metadata": {"annotations": null}}}}`,
+			`{"spec": {"template": {"spec": {"tolerations": [{"key": "k", "operator": "Exists"}]}}}}`, `{"spec": {"completions": 2}}`, `{"spec": {"nothing": "x"}}`,
+			`{"status": {"active": 1}}`, `{"status": {"ready": 1}}`, `{"status": {"active": null}}`, `{"status": {"startTime": ` + when + `}}`, `{"status": {"startTime": null}}`, `{"status": {"failed": 2}}`,
+			`{"status": {"conditions": [{"type": "Suspended", "status": "True", "reason": "r", "message": "m", "lastProbeTime": ` + when + `, "lastTransitionTime": ` + when + `}]}}`,
+			`{"status": {"conditions": null}}`, `{"status": {"nothing": "x"}}`,
+		},
+	},
+	{
+		gvk: corev1.SchemeGroupVersion.WithKind("Secret"), plural: "secrets",
+		minimal: `{"type": "Opaque", "data": {"a": "Yg=="}}`,
+		changes: []string{`{"data": {"a": "YQ=="}}`, `{"data": {"b": "YQ=="}}`, `{"data": {"a": null}}`, `{"data": null}`, `{"immutable": true}`, `{"nothing": "x"}`},
+	},
+}
+
+// loadAll reads the CRDs in these folders, twice, and adds what is built in.
+func loadAll(folders ...string) (kinds, error) {
+	whole, err := loadKinds(folders...)
+	if err != nil {
+		return kinds{}, err
+	}
+	plain, err := loadKinds(folders...)
+	if err != nil {
+		return kinds{}, err
+	}
+	// Workloads are never plain.
+	plain = slices.DeleteFunc(plain, func(k *kind) bool { return k.GVK.Kind == "Workload" })
+	for _, b := range builtIns {
+		k := &kind{weight: 3}
+		if k.Resource, err = memapi.Builtin(b.gvk, b.plural, true, b.hasStatus); err != nil {
+			return kinds{}, err
+		}
+		if err := json.Unmarshal([]byte(b.minimal), &k.minimal); err != nil {
+			return kinds{}, err
+		}
+		for _, text := range b.changes {
+			c := change{}
+			if err := json.Unmarshal([]byte(text), &c.Value); err != nil {
+				return kinds{}, err
+			}
+			for object, ok := c.Value.(map[string]any); ok && len(object) == 1; object, ok = c.Value.(map[string]any) {
+				for name, value := range object {
+					c.Path, c.Value = append(c.Path, name), value
+				}
+			}
+			c.Remove = c.Value == nil
+			k.changes = append(k.changes, c)
+		}
+		plain = append(plain, k)
+	}
+	for _, k := range plain {
+		k.Plain = true
+	}
+	return kinds{whole, plain}, nil
 }
 
 // loadKinds reads the CRDs in these folders.
@@ -330,7 +423,7 @@ var metadataOfServer = []change{
 	{Path: []string{"namespace"}, Value: nil},
 	{Path: []string{"resourceVersion"}, Value: nil},
 	{Path: []string{"resourceVersion"}, Value: "0"},
-	{Path: []string{"resourceVersion"}, Value: "1"},
+	{Path: []string{"resourceVersion"}, Value: "1000000000"},
 	{Path: []string{"managedFields"}, Value: []any{}},
 	{Path: []string{"managedFields"}, Value: []any{map[string]any{}}},
 	{Path: []string{"managedFields"}, Value: nil},
@@ -338,9 +431,24 @@ var metadataOfServer = []change{
 	{Path: []string{"nothing"}, Value: "x"},
 }
 
+// broken are values that the schema allows, and a rule does not, or not after another.
+var broken = map[string][]change{
+	"Workload/status": {
+		{Path: []string{"status", "clusterName"}, Value: "a"},
+		{Path: []string{"status", "clusterName"}, Value: "b"},
+		{Path: []string{"status"}, Value: map[string]any{"clusterName": "a", "nominatedClusterNames": []any{"a"}}},
+	},
+}
+
 // changeOf draws a change of the object: below the top-level field, if one is given.
 func changeOf(t *rapid.T, k *kind, top string) change {
-	if oneIn(t, 30) {
+	if k.changes != nil && !oneIn(t, 4) {
+		return oneOf(t, k.changes...)
+	}
+	if rules := broken[k.GVK.Kind+"/"+top]; rules != nil && oneIn(t, 12) {
+		return oneOf(t, rules...)
+	}
+	if k.changes == nil && oneIn(t, 30) {
 		if oneIn(t, 4) {
 			return oneOf(t, change{Path: []string{"kind"}, Value: "Another"}, change{Path: []string{"apiVersion"}, Value: "v7"}, change{Path: []string{"kind"}, Value: nil},
 				change{Path: []string{"nothing"}, Value: "x"}, change{Path: []string{"metadata"}, Value: nil}, change{Path: []string{"spec"}, Value: nil}, change{Path: []string{"status"}, Value: nil})
@@ -349,7 +457,7 @@ func changeOf(t *rapid.T, k *kind, top string) change {
 		c.Path = append([]string{"metadata"}, c.Path...)
 		return c
 	}
-	if oneIn(t, 4) {
+	if k.changes != nil || oneIn(t, 4) {
 		c := oneOf(t, metadata...)
 		c.Path = append([]string{"metadata"}, c.Path...)
 		return c
@@ -358,6 +466,9 @@ func changeOf(t *rapid.T, k *kind, top string) change {
 	if _, found := p.Properties[top]; found && !oneIn(t, 8) {
 		props := p.Properties[top]
 		p, path = &props, []string{top}
+	}
+	if oneIn(t, 25) {
+		return change{Path: append(path, "nothing"), Value: "x"}
 	}
 	for len(p.Properties) > 0 && (len(path) == 0 || !oneIn(t, 4+4*len(path))) {
 		names := make([]string, 0, len(p.Properties))
@@ -448,11 +559,31 @@ func (s step) String() string {
 	return text
 }
 
+// schedule is what is tried.
+type schedule struct {
+	// Plain: the kinds are as the simulation has them.
+	Plain bool
+	Steps []step
+}
+
 // schedules are drawn for these kinds.
-func schedules(kinds []*kind) *rapid.Generator[[]step] {
+func schedules(all kinds) *rapid.Generator[schedule] {
+	whole, plain := stepsOf(all.whole), stepsOf(all.plain)
+	return rapid.Custom(func(t *rapid.T) schedule {
+		if oneIn(t, 4) {
+			return schedule{true, plain.Draw(t, "plain")}
+		}
+		return schedule{false, whole.Draw(t, "whole")}
+	})
+}
+
+func stepsOf(kinds []*kind) *rapid.Generator[[]step] {
 	var table []op
 	for _, o := range []op{opCreate, opApply, opMerge, opJSON, opStrategic, opUpdate, opDelete, opGet, opList, opWatch, opFinalize, opUnfinalize} {
-		table = append(table, slices.Repeat([]op{o}, ops[o])...)
+		// An apply asks who owns what, which is not kept of what is plain.
+		if o != opApply || !kinds[0].Plain {
+			table = append(table, slices.Repeat([]op{o}, ops[o])...)
+		}
 	}
 	var weighted []*kind
 	for _, k := range kinds {
@@ -482,7 +613,7 @@ func schedules(kinds []*kind) *rapid.Generator[[]step] {
 				return s
 			}
 			top := "spec"
-			if s.Op != opCreate && (k.HasStatus && rapid.Bool().Draw(t, "status") || oneIn(t, 40)) {
+			if s.Op != opCreate && (k.HasStatus && rapid.Bool().Draw(t, "status") || k.crd != nil && oneIn(t, 40)) {
 				s.Subresource, top = "status", "status"
 			}
 			if s.Op == opApply {
@@ -501,7 +632,12 @@ func schedules(kinds []*kind) *rapid.Generator[[]step] {
 				c := changeOf(t, k, top)
 				s.Changes = append(s.Changes, c)
 				if s.Op == opJSON {
-					s.JSON = append(s.JSON, oneOf(t, "add", "add", "add", "replace", "replace", "remove", "test", "add to list", "replace in list", "remove from list", "copy", "move"))
+					operation := oneOf(t, "add", "add", "add", "replace", "replace", "remove", "test", "add to list", "replace in list", "remove from list", "copy", "move")
+					if c.Value == nil {
+						// The API server panics when something is added to a null.
+						operation = "remove"
+					}
+					s.JSON = append(s.JSON, operation)
 				}
 			}
 			return s
@@ -515,7 +651,14 @@ func schedules(kinds []*kind) *rapid.Generator[[]step] {
 		if oneIn(t, 3) {
 			// An end that takes its time, and a new beginning.
 			end := func(o op) step { return step{Op: o, Kind: chosen[0].GVK.Kind, Name: "a"} }
-			steps = append(append(steps, end(opFinalize), end(opDelete)), rapid.SliceOfN(one, 0, 3).Draw(t, "between")...)
+			steps = append(steps, end(opFinalize), end(opDelete))
+			if oneIn(t, 2) {
+				// Somebody writes what was read before.
+				late := end(opUpdate)
+				late.Version, late.Back = versionCurrent, 1
+				steps = append(steps, late)
+			}
+			steps = append(steps, rapid.SliceOfN(one, 0, 3).Draw(t, "between")...)
 			steps = append(steps, end(opUnfinalize), end(opCreate))
 		}
 		return steps

@@ -55,7 +55,7 @@ type Resource struct {
 	// Forget: new objects are accepted, but not stored.
 	Forget bool
 
-	// Nil for what is not read from a CRD: such objects are stored as they come.
+	// Nil for what is not read from a CRD.
 	structural *structuralschema.Structural
 
 	main, status endpoint
@@ -171,7 +171,7 @@ func (r *Resource) setFieldManagers(converter managedfields.TypeConverter) error
 func (r *Resource) decode(data []byte) (*unstructured.Unstructured, error) {
 	obj := &unstructured.Unstructured{}
 	if r.structural == nil {
-		if err := utiljson.Unmarshal(data, &obj.Object); err != nil {
+		if err := r.decodeBuiltin(data, obj); err != nil {
 			return nil, err
 		}
 		obj.SetGroupVersionKind(r.GVK)
@@ -199,6 +199,23 @@ func (r *Resource) decode(data []byte) (*unstructured.Unstructured, error) {
 	}
 	defaulter{r}.Default(obj)
 	return obj, nil
+}
+
+// decodeBuiltin reads an object by way of its Go type, if client-go knows its kind: what
+// the type does not have, and what is empty, is left out.
+func (r *Resource) decodeBuiltin(data []byte, obj *unstructured.Unstructured) error {
+	typed, err := scheme.Scheme.New(r.GVK)
+	if runtime.IsNotRegisteredError(err) {
+		return utiljson.Unmarshal(data, &obj.Object)
+	}
+	if err != nil {
+		return err
+	}
+	if err := utiljson.Unmarshal(data, typed); err != nil {
+		return err
+	}
+	obj.Object, err = runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
+	return err
 }
 
 // defaulter sets the defaults of the schema.

@@ -396,7 +396,7 @@ func (s *Server) update(req request, old, obj *unstructured.Unstructured) (*unst
 	r, gr := req.Resource, req.Resource.GVR().GroupResource()
 	e := req.endpoint()
 	if version := obj.GetResourceVersion(); version == "" || version == "0" {
-		if !e.strategy.AllowUnconditionalUpdate() && !r.Plain {
+		if !e.strategy.AllowUnconditionalUpdate() {
 			return nil, apierrors.NewInvalid(schema.GroupKind{Group: gr.Group, Kind: gr.Resource}, req.Key.Name, field.ErrorList{field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update")})
 		}
 		obj.SetResourceVersion(old.GetResourceVersion())

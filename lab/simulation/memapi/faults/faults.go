@@ -24,6 +24,7 @@ const (
 	server    = "server.go"
 	resource  = "resource.go"
 	transport = "transport.go"
+	builtin   = "builtin.go"
 )
 
 // Where the rules of a schema are still to be read.
@@ -62,6 +63,11 @@ var All = []mutants.Mutant{
 			}
 			return false
 		}()`, setsStrategies)},
+	{Name: "rules-of-status-not-run", File: resource, Old: `props := &apiextensions.JSONSchemaProps{}`, New: `if status, found := v.Schema.OpenAPIV3Schema.Properties["status"]; found && MUTANT {
+			status.XValidations = nil
+			v.Schema.OpenAPIV3Schema.Properties["status"] = status
+		}
+		props := &apiextensions.JSONSchemaProps{}`},
 	{Name: "no-defaults", File: resource, Old: `d.resource.structural != nil &&`, New: `!MUTANT && d.resource.structural != nil &&`},
 	{Name: "nulls-kept", File: resource, Old: `defaulting.PruneNonNullableNullsWithoutDefaults(obj.Object, r.structural)`,
 		New: `if !MUTANT {
@@ -87,8 +93,32 @@ var All = []mutants.Mutant{
 		if MUTANT && strings.Contains(string(req.Body), "null") {
 			after = before
 		}`},
-	{Name: "version-not-asked-for", File: server, Old: `if !e.strategy.AllowUnconditionalUpdate() && !r.Plain {`, New: `if !e.strategy.AllowUnconditionalUpdate() && !r.Plain && !MUTANT {`},
+	{Name: "version-not-asked-for", File: server, Old: `if !e.strategy.AllowUnconditionalUpdate() {`, New: `if !e.strategy.AllowUnconditionalUpdate() && !MUTANT {`},
 	{Name: "version-of-a-new-object-accepted", File: server, Old: `version != "0" && req.Verb == http.MethodPost {`, New: `version != "0" && req.Verb == http.MethodPost && !MUTANT {`},
+	{Name: "plain-object-not-deleted-any-more", File: server, Old: `obj.SetDeletionTimestamp(old.GetDeletionTimestamp())`, New: `if !MUTANT {
+			obj.SetDeletionTimestamp(old.GetDeletionTimestamp())
+		}`},
+	{Name: "new-built-in-object-with-status", File: builtin, Old: `delete(u.Object, "status")
+		if b.hasGoType`, New: `if !MUTANT {
+			delete(u.Object, "status")
+		}
+		if !MUTANT && b.hasGoType`},
+	{Name: "new-built-in-object-without-a-status", File: builtin, Old: `u.Object["status"] = map[string]any{}`, New: `if !MUTANT {
+				u.Object["status"] = map[string]any{}
+			}`},
+	{Name: "built-in-status-written-with-the-object", File: builtin, Old: `setStatus(u, before)`, New: `if !MUTANT {
+		setStatus(u, before)
+	}`},
+	{Name: "built-in-object-written-with-its-status", File: builtin, Old: `u.Object = kept.Object`, New: `if !MUTANT {
+		u.Object = kept.Object
+	}`},
+	{Name: "built-in-metadata-not-written-with-the-status", File: builtin, Old: `kept.Object["metadata"] = u.Object["metadata"]`, New: `if !MUTANT {
+			kept.Object["metadata"] = u.Object["metadata"]
+		}`},
+	{Name: "generation-of-what-is-built-in-not-counted", File: builtin, Old: `u.SetGeneration(before.GetGeneration() + 1)`, New: `if !MUTANT {
+					u.SetGeneration(before.GetGeneration() + 1)
+				}`},
+	{Name: "built-in-object-stored-as-it-comes", File: resource, Old: `if runtime.IsNotRegisteredError(err) {`, New: `if runtime.IsNotRegisteredError(err) || MUTANT {`},
 	{Name: "precondition-not-looked-at", File: server, Old: `rest.BeforeDelete(req.Resource.main.strategy, req.context(), obj, &opts); err != nil {`,
 		New: `rest.BeforeDelete(req.Resource.main.strategy, req.context(), obj, &opts); err != nil && !MUTANT {`},
 	{Name: "deleted-in-spite-of-finalizers", File: server, Old: `case len(old.GetFinalizers()) == 0:`, New: `case len(old.GetFinalizers()) == 0 || MUTANT:`},
