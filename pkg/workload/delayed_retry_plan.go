@@ -135,7 +135,7 @@ var retryActions = map[RetryState]map[retryDemand]RetryAction{
 type RetryPlan struct {
 	Action RetryAction
 	// EvictedAt is the time of the eviction, from which the delays count at the
-	// earliest. For RetryEvict and RetryHold it is the time to record.
+	// earliest. It is now, and to be recorded, where a wait starts.
 	EvictedAt time.Time
 	// Deadline is the time, in whole seconds, before which the workload must not
 	// have quota reserved.
@@ -203,7 +203,7 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 		}
 	}
 	exhausted, unrecorded := plan.observe(wl, state, rctx.Policies)
-	if state == RetryStateReserved || state == RetryStateQueued {
+	if startsWait(wl, state) {
 		plan.EvictedAt = evictionTime(plan.Checks, rctx.Now)
 	}
 	until := plan.setDeadline(backoffUntil(wl))
@@ -221,6 +221,13 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 	default:
 		return plan
 	}
+}
+
+// startsWait returns true if the delays count from now at the earliest, because no
+// eviction told of them: also where a stopped queue has evicted the workload before.
+func startsWait(wl *kueue.Workload, state RetryState) bool {
+	return state == RetryStateReserved || state == RetryStateQueued ||
+		state == RetryStateKeptOut && IsEvicted(wl) && requeueAt(wl).IsZero()
 }
 
 // observe gives the checks that ask for no delay that of their policy, and returns

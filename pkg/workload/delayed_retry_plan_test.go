@@ -542,9 +542,17 @@ func TestPlanRetry(t *testing.T) {
 		"the queue is stopped: a delay holds": {
 			workload: releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByClusterQueueStopped, "", 0),
 				metav1.ConditionFalse, kueue.WorkloadEvictedByClusterQueueStopped, 1).
-				AdmissionChecks(retryAt("a", 0, 60)).Obj(),
+				AdmissionChecks(retryAt("a", 0, 60)).
+				RequeueState(nil, ptr.To(metav1.NewTime(at(50)))).Obj(),
 			now:  2,
 			want: RetryPlan{Action: RetryRecord, EvictedAt: at(0), Deadline: at(60), Message: msgA + ", waiting until 2026-02-06T10:01:00Z"},
+		},
+		"the queue is stopped: a delay begins, by a clock that is behind": {
+			workload: releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByClusterQueueStopped, "", 0),
+				metav1.ConditionFalse, kueue.WorkloadEvictedByClusterQueueStopped, 1).
+				AdmissionChecks(retryAt("a", 700, 60)).Obj(),
+			now:  3599.5,
+			want: RetryPlan{Action: RetryRecord, EvictedAt: at(3600), Deadline: at(3660), Message: msgA + ", waiting until 2026-02-06T11:01:00Z"},
 		},
 		"the queue is stopped: no check in Retry": {
 			workload: releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByClusterQueueStopped, "", 0),

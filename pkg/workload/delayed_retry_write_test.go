@@ -91,6 +91,41 @@ func TestRetryPlanRecordEviction(t *testing.T) {
 	}
 }
 
+// A check whose clock is behind says Retry long after its workload was evicted by a
+// queue that is stopped still. It waits for the whole delay.
+func TestRetryInStoppedQueue(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	const stopped = kueue.WorkloadEvictedByClusterQueueStopped
+	wl := releasedAt(evictedFor(reserved(), stopped, "", 0), metav1.ConditionFalse, stopped, 1).AdmissionChecks(retryAt("a", 700, 60)).Obj()
+	for _, step := range []struct {
+		now    float64
+		action RetryAction
+		do     func(RetryPlan)
+	}{
+		{now: 3599.5, action: RetryRecord, do: func(p RetryPlan) { p.Record(wl) }},
+		{now: 3599.6, action: RetryWait},
+		{now: 3659.9, action: RetryWait},
+		{now: 3660, action: RetryRequeue, do: func(p RetryPlan) { p.Requeue(wl, at(3660)) }},
+		{now: 3660.1, action: RetryNone},
+	} {
+		plan := planAt(wl, at(step.now))
+		if plan.Action != step.action {
+			t.Fatalf("Unexpected action after %g s: %q, want %q", step.now, plan.Action, step.action)
+		}
+		if step.do != nil {
+			step.do(plan)
+		}
+		for _, conditionType := range []string{kueue.WorkloadEvicted, kueue.WorkloadRequeued} {
+			if cond := apimeta.FindStatusCondition(wl.Status.Conditions, conditionType); cond.Reason != stopped {
+				t.Errorf("Unexpected reason of %s after %g s: %s", conditionType, step.now, cond.Reason)
+			}
+		}
+	}
+	if got := ptr.Deref(wl.Status.AdmissionChecks[0].RetryCount, 0); got != 1 {
+		t.Errorf("Unexpected retryCount %d, want 1", got)
+	}
+}
+
 // A Retry that comes while the job stops, whose workload was evicted for another
 // reason, has nobody tell of the wait after it.
 func TestRequeueAfterOtherEvictionTellsOfNoWait(t *testing.T) {

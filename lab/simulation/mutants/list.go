@@ -67,6 +67,14 @@ var All = append([]Mutant{
 		New:   "state := StateOf(wl)\nif MUTANT && state == RetryStateQueued {\nreturn RetryPlan{}\n}\n",
 	},
 	{
+		// Its delay is over when it comes, if the clock of its controller is behind.
+		Name: "retry-in-a-stopped-queue-counts-from-the-eviction", File: plan,
+		Test: "pkg/workload TestRetryInStoppedQueue",
+		Why:  tooSeldom,
+		Old:  "state == RetryStateKeptOut && IsEvicted(wl)",
+		New:  "!MUTANT && state == RetryStateKeptOut && IsEvicted(wl)",
+	},
+	{
 		Name: "limit-off-by-one", File: policy, Policy: true,
 		Rules: []string{"rule 17, limit"},
 		Old:   "count < *p.spec.LimitCount",
