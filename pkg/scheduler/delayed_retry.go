@@ -51,12 +51,14 @@ func (s *Scheduler) tryAnew(ctx context.Context, info workload.Info, err error) 
 // retriedAfter returns true if the note that a workload waits for the pods of others
 // was refused. The scheduler must not wait with what it has seen, then: the entry is
 // left as one whose workload is requeued at once.
-func retriedAfter(err error, e *entry) bool {
+func (s *Scheduler) retriedAfter(ctx context.Context, err error, e *entry) bool {
 	if !isRefused(err) {
 		return false
 	}
 	e.status = nominated
 	e.LastAssignment = nil // nothing was found out about the flavors
+	// The rest of the cycle finds the quota taken, and the workload may have to wait now.
+	s.queueInadmissible(ctx, e.ClusterQueue)
 	return true
 }
 

@@ -267,6 +267,51 @@ func TestQuotaOfRefusedReservationIsForOthers(t *testing.T) {
 	}
 }
 
+// The note that a workload waits for the pods of others is refused. The quota that it
+// would have taken in that cycle is for those that have not found any.
+func TestQuotaOfRefusedNoteIsForOthers(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	ctx, log := utiltesting.ContextWithLog(t)
+	rf := utiltestingapi.MakeResourceFlavor("rf").Obj()
+	cq := utiltestingapi.MakeClusterQueue("cq").ResourceGroup(*utiltestingapi.MakeFlavorQuotas(rf.Name).Resource(corev1.ResourceCPU, "1").Obj()).Obj()
+	lq := utiltestingapi.MakeLocalQueue("lq", metav1.NamespaceDefault).ClusterQueue(cq.Name).Obj()
+	other := utiltestingapi.MakeWorkload("other", metav1.NamespaceDefault).Queue("lq").Request(corev1.ResourceCPU, "2").Obj()
+	cl := utiltesting.NewClientBuilder().
+		WithObjects(utiltesting.MakeNamespace(metav1.NamespaceDefault), rf, cq, lq, other).
+		WithStatusSubresource(&kueue.Workload{}).
+		WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: utiltesting.TreatSSAAsStrategicMerge}).Build()
+	cqCache := schdcache.New(cl)
+	qManager, processRequeues := newManagerAndRequeues(cl, cqCache)
+	cqCache.AddOrUpdateResourceFlavor(log, rf)
+	addQueues(ctx, t, cqCache, qManager, cq, lq)
+	scheduler := newScheduler(qManager, cqCache, cl, &utiltesting.EventRecorder{})
+	processRequeues(ctx)
+	scheduler.schedule(ctx)
+	done, cancel := context.WithCancel(ctx)
+	cancel()
+	if found := heads(done, qManager); len(found) != 0 {
+		t.Fatalf("Unexpected workloads to be tried: %v", found)
+	}
+	e := newEntry(utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault).Queue("lq").Obj())
+	e.ClusterQueue = kueue.ClusterQueueReference(cq.Name)
+	for err, want := range map[error]bool{
+		errors.New("another error"):                                         false,
+		apierrors.NewConflict(kueue.Resource("workloads"), e.Obj.Name, nil): true,
+	} {
+		if got := scheduler.retriedAfter(ctx, err, e); got != want {
+			t.Errorf("Unexpected answer to %v: %t", err, got)
+		}
+	}
+	processRequeues(ctx)
+	var got []string
+	for _, wl := range heads(done, qManager) {
+		got = append(got, wl.Name)
+	}
+	if diff := cmp.Diff([]string{other.Name}, got); diff != "" {
+		t.Errorf("Unexpected workloads to be tried (-want,+got):\n%s", diff)
+	}
+}
+
 // heldBack is a wrapper that runs nothing itself.
 type heldBack func(func())
 

@@ -81,14 +81,21 @@ func TestPlanRetry(t *testing.T) {
 		},
 		"quota reserved, admitted until a check was added: its pods may run": {
 			workload: reserved().
-				Condition(conditionAt(kueue.WorkloadAdmitted, metav1.ConditionFalse, "UnsatisfiedChecks", "", 1)).
+				Condition(conditionAt(kueue.WorkloadAdmitted, metav1.ConditionFalse, "UnsatisfiedChecks", "", 1)).PastAdmittedTime(0).
 				AdmissionChecks(retryAt("a", 1, 60)).Obj(),
 			now:  1,
 			want: RetryPlan{Action: RetryEvict, EvictedAt: at(1), Deadline: at(61), Message: msgA + ", waiting until 2026-02-06T10:01:01Z"},
 		},
+		"quota reserved, and told a second later that it is not admitted": {
+			workload: reserved().
+				Condition(conditionAt(kueue.WorkloadAdmitted, metav1.ConditionFalse, "UnsatisfiedChecks", "", 1)).
+				AdmissionChecks(retryAt("a", 1, 60)).Obj(),
+			now:  1,
+			want: RetryPlan{Action: RetryEvict, ReleasesQuota: true, EvictedAt: at(1), Deadline: at(61), Message: msgA + ", waiting until 2026-02-06T10:01:01Z"},
+		},
 		"quota reserved again, in the second in which it was released": {
 			workload: reserved().
-				Condition(conditionAt(kueue.WorkloadAdmitted, metav1.ConditionFalse, "NoReservation", "", -100)).
+				Condition(conditionAt(kueue.WorkloadAdmitted, metav1.ConditionFalse, "NoReservation", "", -100)).PastAdmittedTime(10).
 				AdmissionChecks(retryAt("a", 1, 60)).Obj(),
 			now:  1,
 			want: RetryPlan{Action: RetryEvict, ReleasesQuota: true, EvictedAt: at(1), Deadline: at(61), Message: msgA + ", waiting until 2026-02-06T10:01:01Z"},

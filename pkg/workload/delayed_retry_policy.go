@@ -113,8 +113,11 @@ func wholeSeconds(seconds *big.Float) int32 {
 }
 
 func quantity(q *resource.Quantity, unset float64) *big.Float {
-	if q == nil {
+	switch {
+	case q == nil:
 		return number(unset)
+	case q.IsZero(): // whatever its exponent
+		return number(0)
 	}
 	ours := q.DeepCopy() // AsDec changes it
 	dec := ours.AsDec()

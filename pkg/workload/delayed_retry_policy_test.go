@@ -66,7 +66,11 @@ func TestRetryPolicyDelaySeconds(t *testing.T) {
 		"a factor hardly above 1":            {spec: backoff(1, "1.000000001", nil), want: map[int32]int32{0: 1, 1: 2, 1000000000: 3, math.MaxInt32: 9}},
 		"a huge factor":                      {spec: backoff(1, "9E", nil), want: map[int32]int32{0: 1, 1: math.MaxInt32, math.MaxInt32: math.MaxInt32}},
 		"a factor of endless digits":         {spec: backoff(1, "1e10000000", nil), want: map[int32]int32{0: 1, 1: math.MaxInt32, math.MaxInt32: math.MaxInt32}},
-		"a huge factor of nothing":           {spec: backoff(0, "9E", nil), want: map[int32]int32{0: 0, 1: 0, math.MaxInt32: 0}},
+		"no jitter, in another form": {
+			spec: kueue.AdmissionCheckRetryPolicy{Strategy: kueue.AdmissionCheckRetryStatic, BaseDelaySeconds: 30, Jitter: quantityOf("0e20")},
+			want: map[int32]int32{0: 30, 1: 30},
+		},
+		"a huge factor of nothing": {spec: backoff(0, "9E", nil), want: map[int32]int32{0: 0, 1: 0, math.MaxInt32: 0}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

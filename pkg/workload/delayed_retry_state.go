@@ -192,11 +192,12 @@ func backoffUntil(wl *kueue.Workload) time.Time {
 }
 
 // mayRun returns true if the job of one that holds quota may have pods: it is admitted,
-// or was so until a check was added.
+// or was so, with this quota, until a check was added.
 func mayRun(wl *kueue.Workload) bool {
 	admitted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadAdmitted)
 	reserved := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadQuotaReserved)
-	return admitted != nil && (admitted.Status == metav1.ConditionTrue || reserved != nil && reserved.LastTransitionTime.Before(&admitted.LastTransitionTime))
+	return IsAdmitted(wl) ||
+		wasAdmitted(wl) && admitted != nil && reserved != nil && reserved.LastTransitionTime.Before(&admitted.LastTransitionTime)
 }
 
 // evictedAt returns the time of the eviction, or zero.

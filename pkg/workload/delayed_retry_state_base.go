@@ -29,3 +29,8 @@ const endsBackoffsInQueue = false
 func isOnHold(*kueue.Workload) bool {
 	return false
 }
+
+// wasAdmitted returns true if the workload was admitted before, and lost that.
+func wasAdmitted(wl *kueue.Workload) bool {
+	return wl.Status.AccumulatedPastExexcutionTimeSeconds != nil
+}

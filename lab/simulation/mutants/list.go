@@ -175,6 +175,13 @@ var All = append([]Mutant{
 		New:   `if MUTANT || !features.Enabled(features.ACRequeueAfter) || wl.Status.Admission != nil`,
 	},
 	{
+		Name: "quota-kept-for-a-job-that-never-ran", File: state,
+		Test: "pkg/workload TestPlanRetry/quota_reserved,_and_told_a_second_later_that_it_is_not_admitted",
+		Why:  tooShort,
+		Old:  "wasAdmitted(wl) &&",
+		New:  "(MUTANT || wasAdmitted(wl)) &&",
+	},
+	{
 		// Before the job is stopped.
 		Name: "quota-released-at-the-eviction", File: plan,
 		Rules: []string{"rule 3"},
@@ -376,6 +383,13 @@ var All = append([]Mutant{
 		New:  "if MUTANT || !isRefused(err) {",
 	},
 	{
+		Name: "quota-of-a-refused-note-for-nobody", File: scheduler,
+		Test: "pkg/scheduler TestQuotaOfRefusedNoteIsForOthers",
+		Why:  tooShort,
+		Old:  "s.queueInadmissible(ctx, e.ClusterQueue)\n\treturn true",
+		New:  "if !MUTANT {\ns.queueInadmissible(ctx, e.ClusterQueue)\n}\n\treturn true",
+	},
+	{
 		Name: "flavor-of-a-refused-note-tried", File: scheduler,
 		Test: "pkg/scheduler TestScheduleAfterWaitingForPodsReady/WorkloadRequestUseMergePatch=false,_somebody_wrote_before",
 		Why:  tooShort,
@@ -394,8 +408,8 @@ var All = append([]Mutant{
 		Name: "quota-of-a-refused-reservation-for-nobody", File: scheduler,
 		Test: "pkg/scheduler TestQuotaOfRefusedReservationIsForOthers",
 		Why:  tooShort,
-		Old:  "s.queueInadmissible(ctx, e.ClusterQueue)",
-		New:  "if !MUTANT {\ns.queueInadmissible(ctx, e.ClusterQueue)\n}",
+		Old:  "s.queueInadmissible(ctx, e.ClusterQueue)\n}",
+		New:  "if !MUTANT {\ns.queueInadmissible(ctx, e.ClusterQueue)\n}\n}",
 	},
 	{
 		// The workload gives up at flavors that it has not tried.

@@ -29,3 +29,8 @@ const endsBackoffsInQueue = true
 func isOnHold(wl *kueue.Workload) bool {
 	return IsOnHold(wl)
 }
+
+// wasAdmitted returns true if the workload was admitted before, and lost that.
+func wasAdmitted(wl *kueue.Workload) bool {
+	return wl.Status.AccumulatedPastExecutionTimeSeconds != nil
+}
