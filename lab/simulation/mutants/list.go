@@ -408,8 +408,8 @@ var All = append([]Mutant{
 		Name: "quota-of-a-refused-reservation-for-nobody", File: scheduler,
 		Test: "pkg/scheduler TestQuotaOfRefusedReservationIsForOthers",
 		Why:  tooShort,
-		Old:  "s.queueInadmissible(ctx, e.ClusterQueue)\n}",
-		New:  "if !MUTANT {\ns.queueInadmissible(ctx, e.ClusterQueue)\n}\n}",
+		Old:  "// Others found the quota taken, and the workload may have to wait now.\n\ts.queueInadmissible(ctx, e.ClusterQueue)",
+		New:  "if !MUTANT {\ns.queueInadmissible(ctx, e.ClusterQueue)\n}",
 	},
 	{
 		// The workload gives up at flavors that it has not tried.
@@ -494,8 +494,8 @@ var All = append([]Mutant{
 		Name: "quota-free-while-pods-run", File: state,
 		Test: "pkg/workload TestPlanRetry/quota_reserved,_admitted_until_a_check_was_added:_its_pods_may_run",
 		Why:  tooSeldom,
-		Old:  `metav1.ConditionTrue || reserved != nil && reserved`,
-		New:  `metav1.ConditionTrue || !MUTANT && reserved != nil && reserved`,
+		Old:  "return IsAdmitted(wl) ||\n",
+		New:  "return IsAdmitted(wl) || !MUTANT &&\n",
 	},
 	{
 		Name: "old-backoff-for-that-of-the-checks", File: state,
