@@ -203,8 +203,12 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 		}
 	}
 	exhausted, unrecorded := plan.observe(wl, state, rctx.Policies)
-	if startsWait(wl, state) {
+	switch {
+	case state == RetryStateReserved || state == RetryStateQueued:
 		plan.EvictedAt = evictionTime(plan.Checks, rctx.Now)
+	case state == RetryStateKeptOut && IsEvicted(wl) && requeueAt(wl).IsZero():
+		// By a queue that was stopped, maybe long ago: no eviction told of the delays.
+		plan.EvictedAt = times.Later(plan.EvictedAt, evictionTime(plan.Checks, rctx.Now))
 	}
 	until := plan.setDeadline(backoffUntil(wl))
 	plan.Action = retryActions[state][plan.demandOf(wl, state, retryFacts{
@@ -221,13 +225,6 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 	default:
 		return plan
 	}
-}
-
-// startsWait returns true if the delays count from now at the earliest, because no
-// eviction told of them: also where a stopped queue has evicted the workload before.
-func startsWait(wl *kueue.Workload, state RetryState) bool {
-	return state == RetryStateReserved || state == RetryStateQueued ||
-		state == RetryStateKeptOut && IsEvicted(wl) && requeueAt(wl).IsZero()
 }
 
 // observe gives the checks that ask for no delay that of their policy, and returns

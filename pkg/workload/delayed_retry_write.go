@@ -45,16 +45,16 @@ func (p RetryPlan) Record(wl *kueue.Workload) {
 	switch p.Action {
 	case RetryEvict, RetryHold:
 		SetEvictedCondition(wl, p.EvictedAt, kueue.WorkloadEvictedByAdmissionCheck, p.Message)
+		// A workload that was requeued has the condition still true.
+		apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime = metav1.NewTime(p.EvictedAt)
 		if p.Action == RetryHold {
 			endTurnInQueue(wl, p.EvictedAt, p.Message)
 		}
 	default:
 		tellOfEviction(wl, p.Message)
-	}
-	if IsEvicted(wl) {
-		// The condition may be true from before: of one that was requeued, or whose queue
-		// is stopped.
-		apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime = metav1.NewTime(p.EvictedAt)
+		if p.EvictedAt.After(evictedAt(wl)) { // the wait starts
+			apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime = metav1.NewTime(p.EvictedAt)
+		}
 	}
 	if HasQuotaReservation(wl) && !p.ReleasesQuota {
 		return

@@ -71,8 +71,8 @@ var All = append([]Mutant{
 		Name: "retry-in-a-stopped-queue-counts-from-the-eviction", File: plan,
 		Test: "pkg/workload TestRetryInStoppedQueue",
 		Why:  tooSeldom,
-		Old:  "state == RetryStateKeptOut && IsEvicted(wl)",
-		New:  "!MUTANT && state == RetryStateKeptOut && IsEvicted(wl)",
+		Old:  "state == RetryStateKeptOut && IsEvicted(wl) && requeueAt",
+		New:  "!MUTANT && state == RetryStateKeptOut && IsEvicted(wl) && requeueAt",
 	},
 	{
 		Name: "limit-off-by-one", File: policy, Policy: true,
@@ -607,8 +607,8 @@ var All = append([]Mutant{
 	{
 		Name: "hold-from-an-old-eviction", File: write,
 		Rules: []string{"rule 1"},
-		Old:   "apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime = metav1.NewTime(p.EvictedAt)",
-		New:   "if !MUTANT {\napimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime = metav1.NewTime(p.EvictedAt)\n}",
+		Old:   "still true.\n\t\tapimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime = metav1.NewTime(p.EvictedAt)",
+		New:   "still true.\nif !MUTANT {\napimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime = metav1.NewTime(p.EvictedAt)\n}",
 	},
 	{
 		Name: "told-to-wait-and-queued", File: write,
