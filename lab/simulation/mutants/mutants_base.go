@@ -68,7 +68,7 @@ var ofBase = []Mutant{
 	{
 		// The write that it waits for others makes that of its reservation fail.
 		Name: "own-write-taken-for-anothers", File: "pkg/scheduler/scheduler.go",
-		Test: "pkg/scheduler TestScheduleAfterWaitingForPodsReady/WorkloadRequestUseMergePatch=true,_a_check_speaks_meanwhile:_false",
+		Test: "pkg/scheduler TestScheduleAfterWaitingForPodsReady/WorkloadRequestUseMergePatch=true,_nobody_writes_meanwhile",
 		Why:  tooShort,
 		Old:  "e.Obj.ResourceVersion = wl.ResourceVersion //",
 		New:  "if !MUTANT {\ne.Obj.ResourceVersion = wl.ResourceVersion\n} //",
