@@ -1,9 +1,11 @@
 ##@ Building
 
-# Of the API server and the nodes that all bases are tried on.
-SERVER_VERSION := $(shell sed -n 's/^\tk8s.io\/kubernetes v\([0-9.]*\).*/\1/p' tools/kube-apiserver/go.mod)
+server_version = $(shell sed -n 's/^\tk8s.io\/kubernetes v\([0-9.]*\).*/\1/p' tools/kube-apiserver$(1)/go.mod)
 # kubeadm reads its version from client-go, the others from component-base.
-KUBE_LDFLAGS := -s -w $(foreach package,component-base/version client-go/pkg/version,-X k8s.io/$(package).gitVersion=v$(SERVER_VERSION) -X k8s.io/$(package).gitMajor=1 -X k8s.io/$(package).gitMinor=$(word 2,$(subst ., ,$(SERVER_VERSION))))
+kube_ldflags = -s -w $(foreach package,component-base/version client-go/pkg/version,-X k8s.io/$(package).gitVersion=v$(1) -X k8s.io/$(package).gitMajor=1 -X k8s.io/$(package).gitMinor=$(word 2,$(subst ., ,$(1))))
+# Of the API server and the nodes that all bases are tried on.
+SERVER_VERSION := $(call server_version)
+KUBE_LDFLAGS := $(call kube_ldflags,$(SERVER_VERSION))
 BASE_BIN_DIR = $(PROJECT)/$(BASE_BIN)
 
 .PHONY: build
@@ -52,6 +54,20 @@ $(BIN)/kube-apiserver: tools/kube-apiserver/go.mod tools/kube-apiserver/go.sum
 	$(call say,building build/bin/kube-apiserver $(SERVER_VERSION) (about 4 minutes when nothing is cached))
 	@cd tools/kube-apiserver && go build -ldflags "$(KUBE_LDFLAGS)" -o $@ k8s.io/kubernetes/cmd/kube-apiserver
 	@touch $@
+
+# Some of upstream's suites need the API server of their base.
+SUITES_BIN := $(BIN)$(if $(BASE_SUFFIX),/suites$(BASE_SUFFIX))
+
+.PHONY: suites-bin
+suites-bin: envtest kubectl $(SUITES_BIN)/kube-apiserver
+
+ifneq ($(BASE_SUFFIX),)
+$(SUITES_BIN)/kube-apiserver: tools/kube-apiserver$(BASE_SUFFIX)/go.mod tools/kube-apiserver$(BASE_SUFFIX)/go.sum
+	$(call say,building $@ $(call server_version,$(BASE_SUFFIX)) (about 4 minutes when nothing is cached))
+	@mkdir -p $(SUITES_BIN) && ln -sfn $(BIN)/etcd $(BIN)/kubectl $(SUITES_BIN)
+	@cd tools/kube-apiserver$(BASE_SUFFIX) && go build -ldflags "$(call kube_ldflags,$(call server_version,$(BASE_SUFFIX)))" -o $@ k8s.io/kubernetes/cmd/kube-apiserver
+	@touch $@
+endif
 
 $(BIN)/kubectl: tools/kube-apiserver/go.mod tools/kube-apiserver/go.sum
 	$(call say,building build/bin/kubectl $(SERVER_VERSION) (about 2 minutes when nothing is cached))
