@@ -71,8 +71,8 @@ var All = append([]Mutant{
 		Name: "retry-in-a-stopped-queue-counts-from-the-eviction", File: plan,
 		Test: "pkg/workload TestRetryInStoppedQueue",
 		Why:  tooSeldom,
-		Old:  "state == RetryStateKeptOut && IsEvicted(wl) && requeueAt",
-		New:  "!MUTANT && state == RetryStateKeptOut && IsEvicted(wl) && requeueAt",
+		Old:  "case state == RetryStateKeptOut &&",
+		New:  "case !MUTANT && state == RetryStateKeptOut &&",
 	},
 	{
 		Name: "limit-off-by-one", File: policy, Policy: true,
