@@ -47,7 +47,7 @@ simulate-mutants:
 	@export MUTANT_SCHEDULES=$(MUTANT_SCHEDULES) MUTANTS_OVERLAY=$(MUTANTS_DIR)/overlay.json MUTANTS_TREE=$(TREE_DIR); \
 	$(call IN_SIMULATION,$(SIMULATION)-mutants) TestMutants
 
-# How many schedules: about a minute. The faults of memapi take another one. Of the
+# How many schedules: about a minute. The faults of memapi take three. Of the
 # base are the CRDs alone: the libraries of v0.19 are newer than the API server.
 MEMAPI_CHECKS ?= 250
 MEMAPI_FAULTS ?= 200
@@ -56,7 +56,7 @@ MEMAPI := $(BIN)/memapi.test
 
 .PHONY: test-memapi
 test-memapi: fresh-tree lab-tree envtest ## Hold the API in memory against the real one, and show that its faults are found (MEMAPI_CHECKS=250).
-	$(call say,memapi against kube-apiserver: $(MEMAPI_CHECKS) schedules; the faults (two minutes))
+	$(call say,memapi against kube-apiserver: $(MEMAPI_CHECKS) schedules; the faults (three minutes))
 	@cd lab/simulation && go test -c -o $(MEMAPI) ./memapi && \
 	go run ./overlay faults memapi $(FAULTS_DIR) && \
 	go test -overlay $(FAULTS_DIR)/overlay.json -c -o $(MEMAPI)-faults ./memapi
