@@ -169,6 +169,14 @@ var All = append([]Mutant{
 		New:   "case workload.RetryEvict:\nif MUTANT && plan.Deadline.After(now) {\nreturn true, ctrl.Result{RequeueAfter: plan.Deadline.Sub(now)}, nil\n}\n",
 	},
 	{
+		// Retried, or deactivated, for a check that nobody asks for.
+		Name: "dropped-check-heard-in-a-stopped-queue", File: reconciler,
+		Test: "pkg/controller/core TestReconcileDelayedRetry/a_check_that_the_ClusterQueue_asks_no_more_for_speaks_in_a_stopped_LocalQueue",
+		Why:  tooSeldom,
+		Old:  "!waits && workload.StateOf(wl) != workload.RetryStateKeptOut {",
+		New:  "!waits && (MUTANT || workload.StateOf(wl) != workload.RetryStateKeptOut) {",
+	},
+	{
 		Name: "wiped-at-the-release", File: reconciler,
 		Rules: []string{"rule 4"},
 		Old:   `if !features.Enabled(features.ACRequeueAfter) || wl.Status.Admission != nil`,
