@@ -183,6 +183,10 @@ func (s *Storm) noneEarly() (bool, string) {
 	return n > 0, fmt.Sprintf("%d waits", n)
 }
 
+// Measured returns true if a job was retried twice since the manager must have seen the
+// policy: before that nothing can be said of what a retry costs with it.
+func (s *Storm) Measured() bool { return s.writesOfOne(s.settled(), s.End) > 0 }
+
 func (s *Storm) noWriteMore() (bool, string) {
 	without, with := s.writesOfOne(s.Start, s.Policy), s.writesOfOne(s.settled(), s.End)
 	return with > 0 && with <= without, fmt.Sprintf("%d with, %d without", with, without)

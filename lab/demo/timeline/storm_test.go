@@ -87,6 +87,15 @@ func TestStormFigures(t *testing.T) {
 	}
 }
 
+func TestStormMeasured(t *testing.T) {
+	s := stormOf(stormSteps())
+	for end, want := range map[float64]bool{14.9: false, 15.1: true} {
+		if s.End = at(end); s.Measured() != want {
+			t.Errorf("after %v seconds: got %t", end, !want)
+		}
+	}
+}
+
 func TestStormVerify(t *testing.T) {
 	const (
 		recorded = iota
