@@ -39,7 +39,7 @@ simulate-merge-patch:
 
 simulate-gate:
 	@rm -f $(BASELINE_DIR)/traces.json
-	@export BASELINE_TRACES=$(BASELINE_DIR)/traces.json BASELINE_SCHEDULES=$(GATE_OFF_SCHEDULES); \
+	@export BASELINE_TRACES=$(BASELINE_DIR)/traces.json BASELINE_SCHEDULES=$(GATE_OFF_SCHEDULES) BASELINE_PROGRAM=$(SIMULATION)-baseline; \
 	($(call IN_SIMULATION,$(SIMULATION)-baseline) TestGateOff) && \
 	($(call IN_SIMULATION,$(SIMULATION)) 'TestGateOff|TestGateSwitched|TestPolicy|TestCohort|TestReach' -rapid.seed=$(SIMULATION_SEED) -rapid.checks=$$(($(SIMULATION_CHECKS) / 5)))
 
