@@ -5,7 +5,7 @@ SIMULATION_CHECKS ?= 500
 # The same schedules each time; "make soak" runs others.
 SIMULATION_SEED ?= 20261121
 MUTANT_SCHEDULES ?= 120
-# With the gate off each one runs a dozen times, on the base's code and on ours.
+# With the gate off each one runs eight times or more, on the base's code and on ours.
 GATE_OFF_SCHEDULES ?= $(shell echo $$(($(SIMULATION_CHECKS) < 200 ? 20 : $(SIMULATION_CHECKS) / 10)))
 SIMULATION := $(BIN)/simulation$(BASE_SUFFIX).test
 MUTANTS_DIR := $(PROJECT)/build/mutants$(BASE_SUFFIX)

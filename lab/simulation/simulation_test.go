@@ -561,7 +561,7 @@ func TestGateOff(t *testing.T) {
 	t.Cleanup(func() { hideNewFields = false })
 	// Ours run until one way is ahead by so many runs, or until it is plain after the
 	// most of them that neither is.
-	const upstreamRuns, moreRuns, ahead, most = 8, 64, 4, 25
+	const upstreamRuns, moreRuns, ahead, most = 5, 64, 3, 25
 	schedules := generator(with(map[Op]int{OpCrash: 4}))
 	if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
 		n, err := strconv.Atoi(os.Getenv("BASELINE_SCHEDULES"))
