@@ -171,10 +171,10 @@ var All = append([]Mutant{
 	{
 		// Retried, or deactivated, for a check that nobody asks for.
 		Name: "dropped-check-heard-in-a-stopped-queue", File: reconciler,
-		Test: "pkg/controller/core TestReconcileDelayedRetry/a_check_that_the_ClusterQueue_asks_no_more_for_speaks_in_a_stopped_LocalQueue",
+		Test: "pkg/controller/core TestReconcileDelayedRetry/a_check_that_the_ClusterQueue_asks_no_more_for_speaks_in_a_stopped_LocalQueue,_while_the_workload_is_pending",
 		Why:  tooSeldom,
-		Old:  "!waits && workload.StateOf(wl) != workload.RetryStateKeptOut {",
-		New:  "!waits && (MUTANT || workload.StateOf(wl) != workload.RetryStateKeptOut) {",
+		Old:  "if workload.StateOf(wl) == workload.RetryStateReserved {\n\t\t\treturn nil, nil //",
+		New:  "if state := workload.StateOf(wl); state == workload.RetryStateReserved || (MUTANT && state == workload.RetryStateQueued) {\n\t\t\treturn nil, nil //",
 	},
 	{
 		Name: "wiped-at-the-release", File: reconciler,
@@ -366,6 +366,14 @@ var All = append([]Mutant{
 		Why:  tooShort,
 		Old:  leaveOldQueue,
 		New:  strings.Replace(leaveOldQueue, "features.Enabled", "!MUTANT && features.Enabled", 1),
+	},
+	{
+		// A pod group that lost a pod would wait in the gauges, until it has another.
+		Name: "inadmissible-among-the-waiting", File: queues,
+		Test: "pkg/cache/queue TestInadmissibleWorkloadLeavesTheWaiting",
+		Why:  tooSeldom,
+		Old:  "cq != nil && cq.isWaiting(",
+		New:  "cq != nil && !MUTANT && cq.isWaiting(",
 	},
 	{
 		Name: "second-pass-as-it-was-planned", File: queues,
@@ -927,8 +935,16 @@ var All = append([]Mutant{
 		Name: "retry-in-a-backoff-not-recorded", File: plan, Policy: true,
 		Test: "pkg/workload TestObservedRetriesInBackoff",
 		Why:  records,
-		Old:  "(len(record) > 0 || !told) &&",
-		New:  "(len(record) > 0 || !told && !MUTANT) &&",
+		Old:  "> 0 || !told\n",
+		New:  "> 0 || !told && !MUTANT\n",
+	},
+	{
+		// A limit that its check gets afterwards would be for it.
+		Name: "own-delay-not-recorded", File: plan, Policy: true,
+		Test: "pkg/workload TestObservedRetriesWithoutPolicy",
+		Why:  records,
+		Old:  "unrecorded = unrecorded || len(record) > 0",
+		New:  "unrecorded = unrecorded || (!MUTANT || hasPolicy || !asks) && len(record) > 0",
 	},
 	{
 		Name: "withdrawn-retry-not-recorded", File: plan, Policy: true,

@@ -304,7 +304,7 @@ func (r *WorkloadReconciler) clusterQueueFor(ctx context.Context, wl *kueue.Work
 	}
 	cqName, found := r.queues.ClusterQueueForWorkload(wl)
 	if !found {
-		if _, waits := workload.RetryDeadline(wl); !waits && workload.StateOf(wl) != workload.RetryStateKeptOut {
+		if workload.StateOf(wl) == workload.RetryStateReserved {
 			return nil, nil // as the rest of Reconcile, which sees to it
 		}
 		_, cq, err := r.queuesOf(ctx, wl)

@@ -655,27 +655,31 @@ func TestReconcileDelayedRetry(t *testing.T) {
 		f.expectRequeueAt(f.reconcileAt(time.Second, 1, 59*time.Second), 60*time.Second)
 	})
 
-	t.Run("a check that the ClusterQueue asks no more for speaks in a stopped LocalQueue", func(t *testing.T) {
-		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
-		const stopped = kueue.WorkloadEvictedByLocalQueueStopped
-		f := newRetryFixture(t, retryWorkload(start).AdmissionChecks(pending, ready).Obj(), start)
-		f.change(func(wl *kueue.Workload) {
-			workload.SetEvictedCondition(wl, start, stopped, "The LocalQueue is stopped")
-			workload.SetRequeuedCondition(wl, stopped, "The LocalQueue is stopped", false)
+	for name, change := range map[string]func(wl *kueue.Workload){
+		"which evicted the workload": func(wl *kueue.Workload) {
+			workload.SetEvictedCondition(wl, start, kueue.WorkloadEvictedByLocalQueueStopped, "The LocalQueue is stopped")
+			workload.SetRequeuedCondition(wl, kueue.WorkloadEvictedByLocalQueueStopped, "The LocalQueue is stopped", false)
+		},
+		"while the workload is pending": func(*kueue.Workload) {},
+	} {
+		t.Run("a check that the ClusterQueue asks no more for speaks in a stopped LocalQueue, "+name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+			f := newRetryFixture(t, retryWorkload(start).AdmissionChecks(pending, ready).Obj(), start)
+			f.change(change)
+			f.stopLocalQueue()
+			f.askFor("b")
+			f.reconcileAt(0, 1, 0) // it is told that its queue is stopped
+			f.retry("a", 60)
+			f.reconcileAt(time.Second, 0, 0)
+			f.change(func(wl *kueue.Workload) {
+				wl.Status.AdmissionChecks[0].State = kueue.CheckStateRejected
+				wl.Status.AdmissionChecks[0].RequeueAfterSeconds = nil
+			})
+			if wl := f.reconcileAt(2*time.Second, 0, 0); apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget) {
+				t.Errorf("Rejected by a check that nobody asks for: %v", wl.Status)
+			}
 		})
-		f.stopLocalQueue()
-		f.askFor("b")
-		f.reconcileAt(0, 1, 0) // it is told that its queue is stopped
-		f.retry("a", 60)
-		f.reconcileAt(time.Second, 0, 0)
-		f.change(func(wl *kueue.Workload) {
-			wl.Status.AdmissionChecks[0].State = kueue.CheckStateRejected
-			wl.Status.AdmissionChecks[0].RequeueAfterSeconds = nil
-		})
-		if wl := f.reconcileAt(2*time.Second, 0, 0); apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget) {
-			t.Errorf("Rejected by a check that nobody asks for: %v", wl.Status)
-		}
-	})
+	}
 
 	t.Run("the gate is switched off while the workload waits", func(t *testing.T) {
 		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)

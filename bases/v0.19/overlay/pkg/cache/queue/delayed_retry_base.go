@@ -32,6 +32,10 @@ func (m *Manager) isQueuedByReconcile(w *kueue.Workload) bool {
 	return dra.NeedsDRAReconcile(w, m.draBackedResources)
 }
 
+func (m *Manager) leaveQueue(w *kueue.Workload) {
+	m.deleteWorkloadWithoutLock(ctrl.Log, workload.Key(w))
+}
+
 // leaveQueueOf takes the workload out of the queue that it is known to be in, if it
 // was moved since.
 func (m *Manager) leaveQueueOf(_, latest *kueue.Workload) {
