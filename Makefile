@@ -41,6 +41,9 @@ export GOFLAGS := -trimpath -buildvcs=false
 export GOWORK := off
 # Without cgo, but for the race detector: nothing needs a C compiler.
 export CGO_ENABLED := 0
+# A busy machine takes longer to start a control plane than envtest waits.
+export KUBEBUILDER_CONTROLPLANE_START_TIMEOUT ?= 2m
+export KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT ?= 2m
 
 say = @echo "==> $(1)"
 comma := ,

@@ -216,6 +216,8 @@ func (c *ControlPlane) startServers(ctx context.Context) error {
 		BinaryAssetsDirectory: c.options.BinDir,
 		CRDDirectoryPaths:     []string{c.options.source().crds()},
 		ErrorIfCRDPathMissing: true,
+		// A busy machine takes longer than envtest waits.
+		CRDInstallOptions: envtest.CRDInstallOptions{MaxTime: time.Minute},
 	}
 	etcdLog, err := os.Create(filepath.Join(c.options.Out, "etcd.log"))
 	if err != nil {
@@ -273,6 +275,7 @@ func (c *ControlPlane) installWebhooks(ctx context.Context) (err error) {
 	c.hooks = &envtest.WebhookInstallOptions{
 		Paths:                        []string{c.options.source().webhooks()},
 		LocalServingHostExternalName: "localhost",
+		MaxTime:                      time.Minute,
 	}
 	if err := c.hooks.PrepWithoutInstalling(); err != nil {
 		return err

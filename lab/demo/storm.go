@@ -39,9 +39,9 @@ const (
 	storm      = "storm"
 	licence    = "licence"
 	stormJobs  = 20
-	withoutFor = 8 * time.Second
+	withoutFor = 8 * time.Second  // at least
 	withFor    = 15 * time.Second // at least
-	longest    = time.Minute
+	longest    = time.Minute      // each
 )
 
 var stormPolicy = kueue.AdmissionCheckRetryPolicy{
@@ -68,28 +68,34 @@ func (d *demo) storm(ctx context.Context, cfg *rest.Config) (*timeline.Storm, er
 		History: timeline.NewHistory(time.Now()), Check: licence,
 		Says: "Static, 5 s, jitter 0.5", Shortest: 5 * time.Second, Longest: 8 * time.Second,
 	}
-	s.End = s.Start.Add(withoutFor + withFor)
-	s.Policy = s.End
+	s.Policy = s.Start.Add(longest)
+	s.End = s.Policy.Add(longest)
 	for i := range stormJobs {
 		name := fmt.Sprintf("job-%d", i+1)
 		if err := eventually(ctx, "create "+name, func() error { return c.Create(ctx, newJob(storm, name)) }); err != nil {
 			return nil, err
 		}
 	}
-	policy, end, second := time.After(time.Until(s.Start.Add(withoutFor))), time.After(time.Until(s.End)), time.NewTicker(time.Second)
+	policy, second := time.After(time.Until(s.Start.Add(withoutFor))), time.NewTicker(time.Second)
 	defer second.Stop()
+	var end <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-policy:
+			if !s.MeasuredWithout(time.Now()) && time.Now().Before(s.Policy) {
+				policy = time.After(time.Second)
+				continue
+			}
 			if err := setPolicy(ctx, c); err != nil {
 				return nil, err
 			}
 			s.Policy = time.Now()
+			s.End, end = s.Policy.Add(withFor), time.After(withFor)
 			fmt.Printf("  %s  %s\n", d.palette.Dim(since(s.Start, s.Policy)), d.palette.Bold("the check gets a policy, spec.retry: "+s.Says))
 		case <-end:
-			if s.Measured() || s.End.After(s.Start.Add(longest)) {
+			if s.MeasuredWith() || s.End.After(s.Policy.Add(longest)) {
 				return s, nil
 			}
 			s.End, end = s.End.Add(time.Second), time.After(time.Second)

@@ -148,7 +148,7 @@ func (s *Storm) Verify() []Promise {
 }
 
 // settled is from when on the manager must have seen the policy.
-func (s *Storm) settled() time.Time { return s.Policy.Add(slack) }
+func (s *Storm) settled() time.Time { return s.Policy.Add(2 * time.Second) }
 
 func (s *Storm) delaysRecorded() (bool, string) {
 	var seen []time.Duration
@@ -183,9 +183,16 @@ func (s *Storm) noneEarly() (bool, string) {
 	return n > 0, fmt.Sprintf("%d waits", n)
 }
 
-// Measured returns true if a job was retried twice since the manager must have seen the
-// policy: before that nothing can be said of what a retry costs with it.
-func (s *Storm) Measured() bool { return s.writesOfOne(s.settled(), s.End) > 0 }
+// MeasuredWithout returns true if a job was retried twice until now: before that nothing can
+// be said of what a retry costs.
+func (s *Storm) MeasuredWithout(now time.Time) bool { return s.writesOfOne(s.Start, now) > 0 }
+
+// MeasuredWith returns true if a job was retried twice since the manager must have seen the
+// policy, and each was delayed by it.
+func (s *Storm) MeasuredWith() bool {
+	delayed, _ := s.allDelayed()
+	return delayed && s.writesOfOne(s.settled(), s.End) > 0
+}
 
 func (s *Storm) noWriteMore() (bool, string) {
 	without, with := s.writesOfOne(s.Start, s.Policy), s.writesOfOne(s.settled(), s.End)

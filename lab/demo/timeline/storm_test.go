@@ -89,10 +89,22 @@ func TestStormFigures(t *testing.T) {
 
 func TestStormMeasured(t *testing.T) {
 	s := stormOf(stormSteps())
-	for end, want := range map[float64]bool{14.9: false, 15.1: true} {
-		if s.End = at(end); s.Measured() != want {
-			t.Errorf("after %v seconds: got %t", end, !want)
+	for now, want := range map[float64]bool{1.9: false, 2.1: true} {
+		if s.MeasuredWithout(at(now)) != want {
+			t.Errorf("without, after %v seconds: got %t", now, !want)
 		}
+	}
+	for end, want := range map[float64]bool{14.9: false, 15.1: true} {
+		if s.End = at(end); s.MeasuredWith() != want {
+			t.Errorf("with, after %v seconds: got %t", end, !want)
+		}
+	}
+	s = stormOf(stormSteps())
+	for _, v := range workload("job-3", stormSteps()[:10]...) {
+		s.AddWorkload(v.At, v.Workload)
+	}
+	if s.MeasuredWith() {
+		t.Error("job-3 was not delayed")
 	}
 }
 

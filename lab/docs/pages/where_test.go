@@ -182,7 +182,7 @@ var gateOnStates = []whereState{
 	// Requeued at the deadline, when another one has the quota.
 	{"back", "queued", `
 		queue narrow 1 budget
-		reserved back narrow; says back Retry 2
+		reserved back narrow; says back Retry 6
 		reserved taker narrow; says taker Ready
 		until [ "$(status back '.admissionChecks[0].retryCount')" = 1 ]; do sleep 0.2; done`},
 	{"withdrawn", "queued", `
@@ -194,7 +194,7 @@ var gateOnStates = []whereState{
 	{"held", "queue stopped", `
 		queue held 20 budget
 		reserved held held; reserved later held
-		says later Retry 3600; says held Retry 3
+		says later Retry 3600; says held Retry 10
 		until [ "$(where held)" = "default/$(workload held): waits" ]; do sleep 0.1; done
 		kubectl patch clusterqueue held --type=merge -p '{"spec": {"stopPolicy": "Hold"}}'`},
 	{"later", "waits", `true`},

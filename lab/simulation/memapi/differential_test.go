@@ -93,7 +93,8 @@ func startReal(kinds []*kind, binDir, logDir string) (*real, error) {
 			crds = append(crds, k.crd.DeepCopy())
 		}
 	}
-	env := &envtest.Environment{UseExistingCluster: ptr.To(false), BinaryAssetsDirectory: binDir, CRDs: crds}
+	env := &envtest.Environment{UseExistingCluster: ptr.To(false), BinaryAssetsDirectory: binDir, CRDs: crds,
+		CRDInstallOptions: envtest.CRDInstallOptions{MaxTime: time.Minute}}
 	log, err := os.Create(filepath.Join(logDir, "kube-apiserver.log"))
 	if err != nil {
 		return nil, err
