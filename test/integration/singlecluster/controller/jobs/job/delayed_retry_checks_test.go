@@ -59,7 +59,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, what the checks say"
 		wantWrites: 2, wantLonger: true, wantCountB: 1,
 	}
 	shorter := lateUpdate{
-		delayA: 2, delayB: longDelay, change: func() { t.retry(t.checkB, 3) },
+		delayA: 4, delayB: longDelay, change: func() { t.retry(t.checkB, 6) },
 		wantWrites: 2, wantCountB: 1,
 	}
 	withdrawn := lateUpdate{
@@ -115,7 +115,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, what the checks say"
 		ginkgo.It(fmt.Sprintf("Should forget the delay of a check that is not required any more %s the release of the quota", when), func() {
 			t.reserveFirst(t.ruleFor(t.checkA), t.ruleFor(t.checkB))
 			t.admitFirst(t.checkA, t.checkB)
-			t.retry(t.checkA, 3)
+			t.retry(t.checkA, 5)
 			from := t.wl.until("evicted", util.Timeout, workload.IsEvicted)
 			t.retry(t.checkB, longDelay)
 			t.wl.until("waiting for the longer delay", util.Timeout, waitsFor(longDelay/2*time.Second))
@@ -191,7 +191,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, what the checks say"
 		t.expectRetryCycle(t.expectReleased(), map[string]int32{t.checkB.Name: 1})
 
 		ginkgo.By("retrying both")
-		t.retry(t.checkA, 2)
+		t.retry(t.checkA, 4)
 		t.retry(t.checkB, 1)
 		t.expectRetryCycle(t.expectReleased(), map[string]int32{t.checkA.Name: 1, t.checkB.Name: 2})
 
