@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"math/rand"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,6 +45,8 @@ type replica struct {
 	kubeconfig string
 	webhooks   int
 	metrics    string
+	health     string
+	ailing     time.Time // since when health does not answer, while nothing happens
 	proxy      *proxy
 	process    *controlplane.Process
 }
@@ -115,23 +118,27 @@ func (f *faults) start(ctx context.Context, r *replica) (err error) {
 	if err != nil {
 		return err
 	}
-	r.metrics, err = metricsAddress(filepath.Join(f.out, r.name+".yaml"))
+	r.ailing = time.Time{}
+	r.metrics, r.health, err = managerAddresses(filepath.Join(f.out, r.name+".yaml"))
 	return err
 }
 
-// metricsAddress is what the configuration of a manager has.
-func metricsAddress(file string) (string, error) {
+// managerAddresses are those of the metrics and of the health probe in a manager's configuration.
+func managerAddresses(file string) (metrics, health string, err error) {
 	content, err := os.ReadFile(file)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	var config struct {
 		Metrics struct {
 			BindAddress string `json:"bindAddress"`
 		} `json:"metrics"`
+		Health struct {
+			BindAddress string `json:"healthProbeBindAddress"`
+		} `json:"health"`
 	}
 	err = yaml.Unmarshal(content, &config)
-	return config.Metrics.BindAddress, err
+	return config.Metrics.BindAddress, config.Health.BindAddress, err
 }
 
 // gauges are those of each manager that tell of the workloads without quota, with
@@ -247,6 +254,7 @@ const (
 	managersStopped = "managers stopped"
 	managersPaused  = "managers paused"
 	gaveUp          = "managers that gave up"
+	probeFailed     = "managers restarted by their probe"
 	serverKilled    = "API server killed"
 	serverStopped   = "API server stopped"
 	serverPaused    = "API server paused"
@@ -342,7 +350,31 @@ func (f *faults) end(r *replica, what string) {
 	<-r.process.Exited()
 }
 
-// revive starts the replicas again that have given up.
+// probePatience is how long a manager's health may not answer while nothing happens.
+const probePatience = 20 * time.Second
+
+// isAiling returns true if the health of the manager has not answered for so long that a
+// kubelet would restart it.
+func (r *replica) isAiling(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.health+"/healthz", nil)
+	if err != nil {
+		return true
+	}
+	if response, err := http.DefaultClient.Do(request); err == nil {
+		response.Body.Close()
+		r.ailing = time.Time{}
+		return false
+	}
+	if r.ailing.IsZero() {
+		r.ailing = time.Now()
+	}
+	return time.Since(r.ailing) > probePatience
+}
+
+// revive starts the replicas again that have given up, and restarts those whose probe
+// fails: v0.19.2 hangs where its first requests fail, before it serves any webhook.
 func (f *faults) revive(ctx context.Context) error {
 	for _, r := range f.replicas {
 		select {
@@ -353,6 +385,13 @@ func (f *faults) revive(ctx context.Context) error {
 				return err
 			}
 		default:
+			if !r.isAiling(ctx) {
+				continue
+			}
+			f.end(r, probeFailed)
+			if err := f.start(ctx, r); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
