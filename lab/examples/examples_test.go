@@ -119,7 +119,7 @@ func (c *cluster) testCapacity(t *testing.T) {
 		})
 	}
 	set("one")
-	c.start(t, "capacity", "--backoff-base=2s", "--backoff-cap=4s", "--backoff-jitter=0")
+	c.start(t, "capacity", "--backoff-base=2s", "--backoff-cap=8s", "--backoff-jitter=0")
 	c.eventually(t, "see the check inactive, as slots is not a number", func(ctx context.Context) error {
 		check := &kueue.AdmissionCheck{}
 		if err := c.Get(ctx, client.ObjectKey{Name: "capacity"}, check); err != nil {
@@ -136,7 +136,7 @@ func (c *cluster) testCapacity(t *testing.T) {
 	c.await(t, first, "admitted", isAdmitted)
 
 	second := c.createJob(t, namespace, "second")
-	for retries, delay := range []int32{2, 4, 4} {
+	for retries, delay := range []int32{2, 4, 8, 8} {
 		c.await(t, second, fmt.Sprintf("waiting %d s after %d retries", delay, retries), func(wl *kueue.Workload) bool {
 			state := stateOf(wl, "capacity")
 			return isWaiting(wl) && ptr.Deref(state.RetryCount, 0) == int32(retries) && ptr.Deref(state.RequeueAfterSeconds, 0) == delay

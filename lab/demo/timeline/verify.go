@@ -27,7 +27,7 @@ import (
 )
 
 // slack is how long after a moment Kueue may take to act on it.
-const slack = 3 * time.Second
+const slack = 2 * time.Second
 
 // Ask is a Retry that a check was told to write, with its delay.
 type Ask struct {
