@@ -267,7 +267,7 @@ func (p *RetryPlan) observe(wl *kueue.Workload, state RetryState, policies map[k
 			if hasPolicy && !same && !policy.Allows(count) {
 				exhausted = append(exhausted, *check)
 			}
-			unrecorded = unrecorded || len(record) > 0 || !told
+			unrecorded = unrecorded || ((len(record) > 0 || !told) && (hasPolicy || !asks))
 			observed.DelaySeconds = ptr.To[int32](0)
 			if own {
 				observed.DelaySeconds = before.DelaySeconds

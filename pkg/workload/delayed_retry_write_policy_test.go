@@ -367,28 +367,28 @@ func TestObservedRetriesInBackoff(t *testing.T) {
 	}
 }
 
-// A late Retry that moves no deadline is looked at once, too: a policy that its check
-// gets afterwards is not for it.
+// A late Retry with a delay of its own that moves no deadline costs no write, whatever its
+// controller says next, unless its check has a policy.
 func TestObservedRetriesWithoutPolicy(t *testing.T) {
-	plan := func(wl *kueue.Workload, policies map[kueue.AdmissionCheckReference]RetryPolicy) RetryPlan {
-		return PlanRetry(wl, RetryContext{Now: at(6), IsRequired: func(kueue.AdmissionCheckReference) bool { return true }, Policies: policies})
-	}
-	wl := waiting(0, 60).AdmissionChecks(retryAt("a", 0, 60), retryAt("b", 5, 10)).Obj()
-	wl.Status.RequeueState.ObservedRetries = []kueue.ObservedRetry{{Name: "a", LastTransitionTime: metav1.NewTime(at(0))}}
-	first := plan(wl, map[kueue.AdmissionCheckReference]RetryPolicy{})
-	if first.Action != RetryRecord || !first.Deadline.Equal(at(60)) {
-		t.Fatalf("Unexpected plan: %q until %s, want %q until %s", first.Action, first.Deadline, RetryRecord, at(60))
-	}
-	if first.IsNews(wl) {
-		t.Error("The deadline is told again")
-	}
-	first.Record(wl)
-	if again := plan(wl, map[kueue.AdmissionCheckReference]RetryPolicy{"b": policyForTest{}}); again.Action != RetryWait {
-		t.Errorf("Unexpected action %q with a limit that came afterwards, want %q", again.Action, RetryWait)
-	}
-	wl.Status.AdmissionChecks[1].LastTransitionTime = metav1.NewTime(at(6))
-	if next := plan(wl, map[kueue.AdmissionCheckReference]RetryPolicy{"b": policyForTest{}}); next.Action != RetryGiveUp {
-		t.Errorf("Unexpected action %q for the next Retry, want %q", next.Action, RetryGiveUp)
+	for name, tc := range map[string]struct {
+		policies map[kueue.AdmissionCheckReference]RetryPolicy
+		want     RetryAction
+	}{
+		"no policy":             {policies: map[kueue.AdmissionCheckReference]RetryPolicy{}, want: RetryWait},
+		"a policy of the other": {policies: map[kueue.AdmissionCheckReference]RetryPolicy{"a": policyForTest{limit: 1}}, want: RetryWait},
+		"a policy":              {policies: map[kueue.AdmissionCheckReference]RetryPolicy{"b": policyForTest{limit: 1}}, want: RetryRecord},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for second := range 10 {
+				now := float64(10 + second)
+				wl := waiting(0, 60).AdmissionChecks(retryAt("a", 0, 60), retryAt("b", now, int32(40-second))).Obj()
+				wl.Status.RequeueState.ObservedRetries = []kueue.ObservedRetry{{Name: "a", LastTransitionTime: metav1.NewTime(at(0))}}
+				plan := PlanRetry(wl, RetryContext{Now: at(now), IsRequired: func(kueue.AdmissionCheckReference) bool { return true }, Policies: tc.policies})
+				if plan.Action != tc.want || !plan.Deadline.Equal(at(60)) {
+					t.Errorf("Unexpected plan after %v s: %q until %s, want %q until %s", now, plan.Action, plan.Deadline, tc.want, at(60))
+				}
+			}
+		})
 	}
 }
 

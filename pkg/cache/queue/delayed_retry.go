@@ -27,7 +27,6 @@ import (
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/metrics"
-	"sigs.k8s.io/kueue/pkg/util/queue"
 	"sigs.k8s.io/kueue/pkg/workload"
 )
 
@@ -62,16 +61,10 @@ func (m *Manager) asCached(w *kueue.Workload) *kueue.Workload {
 }
 
 // notQueued returns why the workload, as asCached has it, is not queued. That it is not
-// for the caller to queue is no error: whoever sees the newer version does. One that
-// waits leaves the queues, because no cycle takes it out as it does those in the heap.
-func (m *Manager) notQueued(w *kueue.Workload) error {
+// for the caller to queue is no error: whoever sees the newer version does.
+func notQueued(w *kueue.Workload) error {
 	if w == nil {
 		return nil
-	}
-	if q := m.localQueues[queue.KeyFromWorkload(w)]; q != nil {
-		if cq := m.hm.ClusterQueue(q.ClusterQueue); cq != nil && cq.isWaiting(workload.Key(w)) {
-			m.leaveQueue(w)
-		}
 	}
 	return errWorkloadIsInadmissible
 }
@@ -109,12 +102,6 @@ func (c *ClusterQueue) keepOut(wInfo *workload.Info) bool {
 		c.fileInadmissible(wInfo)
 	}
 	return true
-}
-
-func (c *ClusterQueue) isWaiting(key workload.Reference) bool {
-	c.rwm.RLock()
-	defer c.rwm.RUnlock()
-	return c.waiting.infos[key] != nil
 }
 
 // requeueReason returns why the scheduler puts back the workload that it has

@@ -29,10 +29,6 @@ func (m *Manager) isQueuedByReconcile(w *kueue.Workload) bool {
 	return features.Enabled(features.DynamicResourceAllocation) && workload.HasDRA(w)
 }
 
-func (m *Manager) leaveQueue(w *kueue.Workload) {
-	m.deleteWorkloadFromQueueAndClusterQueue(w, queue.KeyFromWorkload(w))
-}
-
 // leaveQueueOf takes the workload out of the queue that an older copy names, if it
 // was moved since.
 func (m *Manager) leaveQueueOf(older, latest *kueue.Workload) {

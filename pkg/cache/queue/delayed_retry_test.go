@@ -398,45 +398,6 @@ func TestRetryWaits(t *testing.T) {
 	}
 }
 
-// No cycle takes out of the waiting ones what is not to be queued any more.
-func TestInadmissibleWorkloadLeavesTheWaiting(t *testing.T) {
-	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
-	ctx, _ := utiltesting.ContextWithLog(t)
-	lq := utiltestingapi.MakeLocalQueue("lq", defaultNamespace).ClusterQueue("cq").Obj()
-	wl := waitingInfo("wl", 1, time.Now().Add(time.Minute)).Obj
-	wl.Spec.QueueName = "lq"
-	cl := utiltesting.NewFakeClient(utiltesting.MakeNamespace(defaultNamespace), wl)
-	manager := newManagerForTest(cl)
-	if err := manager.AddClusterQueue(ctx, utiltestingapi.MakeClusterQueue("cq").Obj()); err != nil {
-		t.Fatalf("Failed adding ClusterQueue: %v", err)
-	}
-	if err := manager.AddLocalQueue(ctx, lq); err != nil {
-		t.Fatalf("Failed adding LocalQueue: %v", err)
-	}
-	expect := func(want int) {
-		t.Helper()
-		if got := manager.RetryWaits()["cq"].Workloads; got != want {
-			t.Errorf("Unexpected workloads that wait: %d, want %d", got, want)
-		}
-		if got, err := manager.PendingWorkloads(lq); err != nil || int(got) != want {
-			t.Errorf("Unexpected workloads in the LocalQueue: %d, want %d (error: %v)", got, want, err)
-		}
-	}
-	expect(1)
-	if err := cl.Get(ctx, client.ObjectKeyFromObject(wl), wl); err != nil {
-		t.Fatalf("Failed getting workload: %v", err)
-	}
-	inactive := wl.DeepCopy()
-	inactive.Spec.Active = ptr.To(false)
-	if err := cl.Update(ctx, inactive); err != nil {
-		t.Fatalf("Failed updating workload: %v", err)
-	}
-	if err := updateWorkload(ctx, manager, wl, inactive); !errors.Is(err, errWorkloadIsInadmissible) {
-		t.Errorf("Unexpected error: %v", err)
-	}
-	expect(0)
-}
-
 // A LocalQueue that is created again has its series, also if nothing in it can be tried.
 func TestAddLocalQueueReportsWhatWaits(t *testing.T) {
 	for _, gate := range []bool{false, true} {

@@ -45,6 +45,14 @@ var ofBase = []Mutant{
 		New:   "requeueAt != nil && (!features.Enabled(features.ACRequeueAfter) || MUTANT) {",
 	},
 	{
+		// A pod group that lost a pod would wait in the gauges, until it has another.
+		Name: "inadmissible-among-the-waiting", File: queuesBase,
+		Test: "pkg/cache/queue TestPodGroupThatLostAPod",
+		Why:  tooSeldom,
+		Old:  "w != nil && !workload.MustWait(w)",
+		New:  "w != nil && !MUTANT && !workload.MustWait(w)",
+	},
+	{
 		Name: "waiting-slice-finished", File: "pkg/workloadslicing/delayed_retry.go",
 		Test: "pkg/workloadslicing TestSliceWaitsForRetry",
 		Why:  scaled,

@@ -32,8 +32,22 @@ func (m *Manager) isQueuedByReconcile(w *kueue.Workload) bool {
 	return dra.NeedsDRAReconcile(w, m.draBackedResources)
 }
 
-func (m *Manager) leaveQueue(w *kueue.Workload) {
-	m.deleteWorkloadWithoutLock(ctrl.Log, workload.Key(w))
+// leaveWaiting has the workload, as asCached has it, leave those that wait, if its wait is
+// over: while a pod group has lost a pod it is not to be queued, and no cycle takes it out
+// of them as it does out of the heap. It returns what notQueued does.
+func (m *Manager) leaveWaiting(w *kueue.Workload) error {
+	if w != nil && !workload.MustWait(w) {
+		if cq := m.ClusterQueueForWorkloadWithoutLock(w); cq != nil && cq.isWaiting(workload.Key(w)) {
+			m.deleteWorkloadWithoutLock(ctrl.Log, workload.Key(w))
+		}
+	}
+	return notQueued(w)
+}
+
+func (c *ClusterQueue) isWaiting(key workload.Reference) bool {
+	c.rwm.RLock()
+	defer c.rwm.RUnlock()
+	return c.waiting.infos[key] != nil
 }
 
 // leaveQueueOf takes the workload out of the queue that it is known to be in, if it

@@ -18,7 +18,11 @@ package queue
 
 import (
 	"context"
+	"testing"
+	"time"
 
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,6 +30,8 @@ import (
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/features"
 	preemptexpectations "sigs.k8s.io/kueue/pkg/scheduler/preemption/expectations"
+	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
+	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta2"
 	"sigs.k8s.io/kueue/pkg/workload"
 )
 
@@ -63,4 +69,54 @@ func releaseQuota(ctx context.Context, cq *ClusterQueue, cl client.Client) bool 
 
 func popHead(manager *Manager, cq kueue.ClusterQueueReference) {
 	manager.getClusterQueue(cq).Pop()
+}
+
+// It counts while it waits for its retry, and not while it waits for a pod alone.
+func TestPodGroupThatLostAPod(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	ctx, _ := utiltesting.ContextWithLog(t)
+	lq := utiltestingapi.MakeLocalQueue("lq", defaultNamespace).ClusterQueue("cq").Obj()
+	wl := waitingInfo("wl", 1, time.Now().Add(time.Minute)).Obj
+	wl.Spec.QueueName = "lq"
+	cl := utiltesting.NewFakeClient(utiltesting.MakeNamespace(defaultNamespace), wl)
+	manager := newManagerForTest(cl)
+	if err := manager.AddClusterQueue(ctx, utiltestingapi.MakeClusterQueue("cq").Obj()); err != nil {
+		t.Fatalf("Failed adding ClusterQueue: %v", err)
+	}
+	if err := manager.AddLocalQueue(ctx, lq); err != nil {
+		t.Fatalf("Failed adding LocalQueue: %v", err)
+	}
+	if err := cl.Get(ctx, client.ObjectKeyFromObject(wl), wl); err != nil {
+		t.Fatalf("Failed getting workload: %v", err)
+	}
+	setCondition := func(conditionType string, status metav1.ConditionStatus) func() {
+		return func() {
+			apimeta.SetStatusCondition(&wl.Status.Conditions, metav1.Condition{Type: conditionType, Status: status, Reason: "ByTest"})
+		}
+	}
+	for _, step := range []struct {
+		name                     string
+		change                   func()
+		wantPending, wantWaiting int
+	}{
+		{"a pod is lost", setCondition(kueue.WorkloadWaitingForReplacementPods, metav1.ConditionTrue), 1, 1},
+		{"it is requeued", func() {
+			wl.Status.RequeueState = nil
+			wl.Status.AdmissionChecks[0].State = kueue.CheckStatePending
+			setCondition(kueue.WorkloadRequeued, metav1.ConditionTrue)()
+		}, 0, 0},
+		{"there is another pod", setCondition(kueue.WorkloadWaitingForReplacementPods, metav1.ConditionFalse), 1, 0},
+	} {
+		step.change()
+		if err := cl.Status().Update(ctx, wl); err != nil {
+			t.Fatalf("Failed updating workload: %v", err)
+		}
+		_ = addOrUpdateWorkload(ctx, manager, wl) // whether it is queued
+		if got, err := manager.PendingWorkloads(lq); err != nil || int(got) != step.wantPending {
+			t.Errorf("%s: %d pending, want %d (error: %v)", step.name, got, step.wantPending, err)
+		}
+		if got := manager.RetryWaits()["cq"].Workloads; got != step.wantWaiting {
+			t.Errorf("%s: %d wait, want %d", step.name, got, step.wantWaiting)
+		}
+	}
 }
