@@ -119,6 +119,9 @@ Flags:
 }
 
 func run(ctx context.Context, o options) (failed bool, err error) {
+	if err := adoptOrphans(); err != nil {
+		return false, fmt.Errorf("adopting the processes that suites leave behind: %w", err)
+	}
 	b, err := readBase(o.name)
 	if err != nil {
 		return false, err

@@ -94,6 +94,7 @@ func command(ctx context.Context, o options, log *os.File, arguments ...string) 
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
 	cmd.WaitDelay = time.Minute
 	err := cmd.Run()
+	killOrphans()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && ctx.Err() == nil {
 		err = nil
@@ -134,7 +135,7 @@ func readEvents(events []byte, log *os.File) result {
 func runSpecs(ctx context.Context, o options, b base, s suite, gate, report string, log *os.File) (result, error) {
 	_ = os.Remove(report)
 	arguments := []string{
-		"run", "github.com/onsi/ginkgo/v2/ginkgo", "run", "--trimpath", "--output-interceptor-mode=none", "--keep-going", "--timeout=3h",
+		"run", "github.com/onsi/ginkgo/v2/ginkgo", "run", "--trimpath", "--output-interceptor-mode=none", "--keep-going", "--timeout=90m",
 		fmt.Sprintf("--procs=%d", o.procs), "--output-dir=" + filepath.Dir(report), "--json-report=" + filepath.Base(report),
 	}
 	skips := b.WithoutSpecs
@@ -180,6 +181,9 @@ func readReport(content []byte, leftOut string) (result, error) {
 	var r result
 	if err := json.Unmarshal(content, &reports); err != nil {
 		return r, fmt.Errorf("ginkgo's report: %w", err)
+	}
+	if len(reports) == 0 { // a process of ginkgo's has died or hangs, which waits for a control plane
+		return result{Failures: []string{errNoControlPlane.Error()}}, errNoControlPlane
 	}
 	left := regexp.MustCompile(leftOut)
 	for _, report := range reports {

@@ -89,6 +89,10 @@ func TestReadReport(t *testing.T) {
 			report: report(spec("failed", "SynchronizedBeforeSuite", "", "unable to start control plane itself")),
 			want:   result{Failures: []string{errNoControlPlane.Error()}}, err: errNoControlPlane,
 		},
+		"a process that hangs": {
+			report: []byte("[]"),
+			want:   result{Failures: []string{errNoControlPlane.Error()}}, err: errNoControlPlane,
+		},
 		"a manager that does not start": {
 			report: report(spec("failed", "SynchronizedBeforeSuite", "", "no match for kind")),
 			want:   result{Failures: []string{"Job  (SynchronizedBeforeSuite)"}},
