@@ -26,6 +26,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/tools/go/packages"
 )
@@ -139,16 +140,12 @@ func typeErrors(dir string, patterns ...string) ([]string, error) {
 		Env:   append(os.Environ(), goEnv...),
 		Tests: true,
 		Mode:  packages.NeedName | packages.NeedFiles | packages.NeedImports | packages.NeedDeps | packages.NeedTypes | packages.NeedSyntax,
+		Fset:  parsed.fset,
 		ParseFile: func(fset *token.FileSet, name string, content []byte) (*ast.File, error) {
-			file, err := parser.ParseFile(fset, name, content, parser.SkipObjectResolution)
-			if file != nil && !strings.HasPrefix(name, own) {
-				for _, decl := range file.Decls {
-					if fn, ok := decl.(*ast.FuncDecl); ok {
-						fn.Body = nil
-					}
-				}
+			if strings.HasPrefix(name, own) {
+				return parser.ParseFile(fset, name, content, parser.SkipObjectResolution)
 			}
-			return file, err
+			return parsed.file(name, content)
 		},
 	}
 	roots, err := packages.Load(config, patterns...)
@@ -167,6 +164,32 @@ func typeErrors(dir string, patterns ...string) ([]string, error) {
 		}
 	}
 	return wrong, nil
+}
+
+// parsed has the files of other modules: they are the same for each commit.
+var parsed = parsedFiles{fset: token.NewFileSet()}
+
+type parsedFiles struct {
+	fset  *token.FileSet
+	files sync.Map // from the path to the *ast.File
+}
+
+// file parses a file, without the bodies of its functions.
+func (p *parsedFiles) file(name string, content []byte) (*ast.File, error) {
+	if file, ok := p.files.Load(name); ok {
+		return file.(*ast.File), nil
+	}
+	file, err := parser.ParseFile(p.fset, name, content, parser.SkipObjectResolution)
+	if err != nil {
+		return file, err
+	}
+	for _, decl := range file.Decls {
+		if fn, ok := decl.(*ast.FuncDecl); ok {
+			fn.Body = nil
+		}
+	}
+	p.files.Store(name, file)
+	return file, nil
 }
 
 // size is how much a commit changes: lines added and removed, by what they are.
