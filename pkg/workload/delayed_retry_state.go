@@ -137,10 +137,12 @@ func isKeptOut(wl *kueue.Workload) bool {
 	return apimeta.IsStatusConditionFalse(wl.Status.Conditions, kueue.WorkloadRequeued)
 }
 
-// RetryDeadline returns the time until which the workload waits, without quota,
-// for the retry of its admission checks, as it was recorded, and whether it does.
+// RetryDeadline returns the time until which the workload waits for the retry of its
+// admission checks, as it was recorded, and whether it does: from its eviction on, also
+// while its job is stopped.
 func RetryDeadline(wl *kueue.Workload) (time.Time, bool) {
-	return requeueAt(wl), !requeueAt(wl).IsZero() && !HasQuotaReservation(wl) && (HasRetryChecks(wl) || tellsOfWait(wl))
+	keepsQuota := HasQuotaReservation(wl) && !IsEvicted(wl)
+	return requeueAt(wl), !requeueAt(wl).IsZero() && !keepsQuota && (HasRetryChecks(wl) || tellsOfWait(wl))
 }
 
 // tellsOfWait returns true if a condition says that the workload waits for the

@@ -123,6 +123,15 @@ func TestRecordedWait(t *testing.T) {
 		"queued, a check in Retry": {workload: queued().AdmissionChecks(retryAt("a", 0, 60)).Obj(), wantMustWait: true},
 		"queued, a check rejects":  {workload: queued().AdmissionChecks(checkAt("a", kueue.CheckStateRejected, 0)).Obj(), wantMustWait: true},
 		"waiting":                  {workload: waiting(0, 60).Obj(), wantMustWait: true, wantDeadline: at(60)},
+		"its job is being stopped": {
+			workload:     evictedFor(reserved(), kueue.WorkloadEvictedByAdmissionCheck, "", 0).AdmissionChecks(retryAt("a", 0, 60)).RequeueState(nil, ptr.To(metav1.NewTime(at(60)))).Obj(),
+			wantMustWait: true,
+			wantDeadline: at(60),
+		},
+		"holds quota, and has a time from before": {
+			workload:     reserved().AdmissionChecks(retryAt("a", 0, 60)).RequeueState(nil, ptr.To(metav1.NewTime(at(60)))).Obj(),
+			wantMustWait: true,
+		},
 		"a backoff of WaitForPodsReady, kept out by a condition": {
 			workload: releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByPodsReadyTimeout, "", 0), metav1.ConditionFalse, kueue.WorkloadEvictedByPodsReadyTimeout, 1).
 				RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(at(60)))).Obj(),

@@ -739,10 +739,17 @@ var All = append([]Mutant{
 	},
 	{
 		Name: "end-by-deactivation-unreported", File: reconciler,
-		Test: "pkg/controller/core TestDeactivatedWhileWaitingIsReported/EvictedDueToDeactivated",
+		Test: "pkg/controller/core TestDeactivatedWhileWaitingIsReported/by_its_owner",
 		Why:  unread,
 		Old:  "err == nil && waited {",
 		New:  "err == nil && waited && !MUTANT {",
+	},
+	{
+		Name: "no-wait-while-stopping", File: state,
+		Test: "pkg/workload TestRecordedWait/its_job_is_being_stopped",
+		Why:  unread,
+		Old:  "!requeueAt(wl).IsZero() && !keepsQuota &&",
+		New:  "!requeueAt(wl).IsZero() && !keepsQuota && !(MUTANT && HasQuotaReservation(wl)) &&",
 	},
 	{
 		Name: "condition-created-by-a-merge-patch", File: reconciler,

@@ -45,7 +45,8 @@ import (
 const longestRequeueAfter = 24 * time.Hour
 
 // reconcileDelayedRetry carries out what workload.PlanRetry decides, with at
-// most one write, or one that tidies before the rest. It returns true if there is
+// most one write, or one that tidies before the rest; where Reconcile queues the
+// workload, an apply may create conditions before. It returns true if there is
 // nothing else to be done in this reconciliation. Policies finds those of the checks,
 // which have none if it is nil.
 //
@@ -244,7 +245,7 @@ func (r *WorkloadReconciler) reportDelays(ctx context.Context, wl *kueue.Workloa
 }
 
 func (r *WorkloadReconciler) reportLimit(ctx context.Context, wl *kueue.Workload, plan workload.RetryPlan) {
-	r.reportEvent(wl, corev1.EventTypeWarning, kueue.WorkloadAdmissionCheckRetryLimitExceeded, plan.Message)
+	r.reportEvent(wl, corev1.EventTypeWarning, kueue.WorkloadAdmissionCheckRetryLimitExceeded, "The workload is to be deactivated due to "+plan.Message)
 	r.report(ctx, wl, func(cqName kueue.ClusterQueueReference) {
 		for _, check := range plan.Checks {
 			metrics.ReportAdmissionCheckRetryLimitExceeded(cqName, check.Name)

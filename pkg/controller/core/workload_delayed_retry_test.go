@@ -971,21 +971,31 @@ func TestConditionsOfWorkloadWithDRA(t *testing.T) {
 // An event says that the delay is over, too, if it ends with a deactivation, and why
 // Kueue has done it.
 func TestDeactivatedWhileWaitingIsReported(t *testing.T) {
-	for cause, want := range map[string]string{
-		"":                                   "EvictedDueToDeactivated",
-		kueue.WorkloadRequeuingLimitExceeded: "EvictedDueToDeactivatedDueTo" + kueue.WorkloadRequeuingLimitExceeded,
+	for name, tc := range map[string]struct {
+		isStopping bool
+		cause      string
+		want       string
+	}{
+		"by its owner":                           {want: "EvictedDueToDeactivated"},
+		"by its owner, while its job is stopped": {isStopping: true, want: "EvictedDueToDeactivated"},
+		"by Kueue":                               {cause: kueue.WorkloadRequeuingLimitExceeded, want: "EvictedDueToDeactivatedDueTo" + kueue.WorkloadRequeuingLimitExceeded},
 	} {
-		t.Run(want, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
 			start := time.Now().Truncate(time.Second)
-			f := newRetryFixture(t, retryWorkload(start).AdmissionChecks(
+			wrapper, begins, looksAgain := retryWorkload(start), "RequeueDelayed", time.Minute
+			if tc.isStopping {
+				wrapper.SimpleReserveQuota("cq", "flavor", start).AdmittedAt(true, start)
+				begins, looksAgain = "EvictedDueToAdmissionCheck", 0
+			}
+			f := newRetryFixture(t, wrapper.AdmissionChecks(
 				kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStateRetry, RequeueAfterSeconds: ptr.To[int32](60), LastTransitionTime: metav1.NewTime(start)},
 				kueue.AdmissionCheckState{Name: "b", State: kueue.CheckStatePending},
 			).Obj(), start)
-			wl := f.reconcileAt(0, 1, time.Minute)
-			f.expectEvents("RequeueDelayed")
-			if cause != "" {
-				apimeta.SetStatusCondition(&wl.Status.Conditions, metav1.Condition{Type: kueue.WorkloadDeactivationTarget, Status: metav1.ConditionTrue, Reason: cause, Message: "too often"})
+			wl := f.reconcileAt(0, 1, looksAgain)
+			f.expectEvents(begins)
+			if tc.cause != "" {
+				apimeta.SetStatusCondition(&wl.Status.Conditions, metav1.Condition{Type: kueue.WorkloadDeactivationTarget, Status: metav1.ConditionTrue, Reason: tc.cause, Message: "too often"})
 				if err := f.client.Status().Update(f.ctx, wl); err != nil {
 					t.Fatalf("Naming the workload a target of deactivation: %v", err)
 				}
@@ -995,7 +1005,7 @@ func TestDeactivatedWhileWaitingIsReported(t *testing.T) {
 				t.Fatalf("Deactivating the workload: %v", err)
 			}
 			f.reconcileAt(time.Second, 1, 0)
-			f.expectEvents("RequeueDelayed", want)
+			f.expectEvents(begins, tc.want)
 		})
 	}
 }

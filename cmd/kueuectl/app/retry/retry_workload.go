@@ -60,7 +60,8 @@ var (
 		A backoff of WaitForPodsReady is not ended: a Workload that has one as well waits
 		until it is over.
 
-		This takes the feature gate ACRequeueAfter in Kueue, and the permission to patch
+		This needs the feature gate ACRequeueAfter in Kueue: without it no wait ends,
+		though the command says "retried". It also needs the permission to patch
 		workloads/status, which Kueue's own ClusterRoles do not give to batch users
 		and admins.
 	`)
@@ -271,12 +272,12 @@ func describeState(wl *kueue.Workload) string {
 		return "it is finished"
 	case !workload.IsActive(wl), apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget):
 		return "it is deactivated"
-	case state == workload.RetryStateInactive:
+	case state == workload.RetryStateOnHold:
 		return "it is on hold"
 	case state == workload.RetryStateStopping:
 		return "it is evicted for another reason, and its job is being stopped"
 	case len(checks) > 0:
-		return fmt.Sprintf("admission check(s) %s in state Retry, but Kueue does not have it wait without quota (is the feature gate ACRequeueAfter on?)", strings.Join(wait.Names(checks), ", "))
+		return fmt.Sprintf("admission check(s) %s asked for a retry, but Kueue does not have it wait without quota (is the feature gate ACRequeueAfter on?)", strings.Join(wait.Names(checks), ", "))
 	case workload.IsAdmitted(wl):
 		return "it is admitted"
 	case state == workload.RetryStateReserved:
@@ -286,7 +287,7 @@ func describeState(wl *kueue.Workload) string {
 	case wl.Status.RequeueState != nil && !times.Of(wl.Status.RequeueState.RequeueAt).IsZero():
 		return fmt.Sprintf("it waits until %s for a backoff of WaitForPodsReady", wait.Time(wl.Status.RequeueState.RequeueAt.Time))
 	case state == workload.RetryStateKeptOut:
-		return "something else keeps it out of the queue, for example that it is stopped"
+		return "something else keeps it out of the queue, for example a stopped queue"
 	default:
 		return "it is pending, and no check is in state Retry"
 	}

@@ -194,12 +194,12 @@ func TestRetryWorkload(t *testing.T) {
 		"should say that nothing has it wait though a check is in Retry": {
 			args:     []string{"wl"},
 			workload: utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault).AdmissionChecks(budget).Obj(),
-			wantErr:  notWaiting + "admission check(s) budget in state Retry, but Kueue does not have it wait without quota (is the feature gate ACRequeueAfter on?)",
+			wantErr:  notWaiting + "admission check(s) budget asked for a retry, but Kueue does not have it wait without quota (is the feature gate ACRequeueAfter on?)",
 		},
 		"should say that it holds quota though a check is in Retry": {
 			args:     []string{"wl"},
 			workload: reserved().AdmissionChecks(budget, undecided).RequeueState(nil, &until).Obj(),
-			wantErr:  notWaiting + "admission check(s) budget, undecided in state Retry, but Kueue does not have it wait without quota (is the feature gate ACRequeueAfter on?)",
+			wantErr:  notWaiting + "admission check(s) budget, undecided asked for a retry, but Kueue does not have it wait without quota (is the feature gate ACRequeueAfter on?)",
 		},
 		"should say that it is evicted for another reason": {
 			args:     []string{"wl"},
@@ -228,7 +228,7 @@ func TestRetryWorkload(t *testing.T) {
 			args: []string{"wl"},
 			workload: condition(utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault),
 				kueue.WorkloadRequeued, metav1.ConditionFalse, kueue.WorkloadEvictedByClusterQueueStopped).Obj(),
-			wantErr: notWaiting + "something else keeps it out of the queue, for example that it is stopped",
+			wantErr: notWaiting + "something else keeps it out of the queue, for example a stopped queue",
 		},
 		"should say that it is pending": {
 			args:     []string{"wl"},

@@ -22,7 +22,6 @@ import (
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/workload"
-	"sigs.k8s.io/kueue/pkg/workload/times"
 )
 
 // Wait is what a workload waits for.
@@ -38,11 +37,7 @@ type Wait struct {
 func Of(wl *kueue.Workload) (Wait, bool) {
 	until, waits := workload.RetryDeadline(wl)
 	state := workload.StateOf(wl)
-	if state == workload.RetryStateStopping && wl.Status.RequeueState != nil {
-		until = times.Of(wl.Status.RequeueState.RequeueAt)
-		waits = !until.IsZero()
-	}
-	if !waits || state == workload.RetryStateInactive || workload.IsFinished(wl) {
+	if !waits || state == workload.RetryStateInactive || state == workload.RetryStateOnHold || workload.IsFinished(wl) {
 		return Wait{}, false
 	}
 	checks := ChecksInRetry(wl)

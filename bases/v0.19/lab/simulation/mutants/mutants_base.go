@@ -53,6 +53,14 @@ var ofBase = []Mutant{
 		New:  "w != nil && !MUTANT && !workload.MustWait(w)",
 	},
 	{
+		// Each pod group that is stopped has lost its pods.
+		Name: "stopped-pod-group-not-filed", File: "pkg/workload/workload.go",
+		Test: "pkg/cache/queue TestPodGroupThatLostAPod",
+		Why:  tooSeldom,
+		Old:  "kueue.WorkloadWaitingForReplacementPods) || MustWaitForChecks(w))",
+		New:  "kueue.WorkloadWaitingForReplacementPods) || !MUTANT && MustWaitForChecks(w))",
+	},
+	{
 		Name: "waiting-slice-finished", File: "pkg/workloadslicing/delayed_retry.go",
 		Test: "pkg/workloadslicing TestSliceWaitsForRetry",
 		Why:  scaled,

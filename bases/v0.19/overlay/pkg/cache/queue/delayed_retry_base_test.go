@@ -71,7 +71,8 @@ func popHead(manager *Manager, cq kueue.ClusterQueueReference) {
 	manager.getClusterQueue(cq).Pop()
 }
 
-// It counts while it waits for its retry, and not while it waits for a pod alone.
+// It counts while it waits for its retry, also in queues that are new or have not seen it
+// before, and not while it waits for a pod alone.
 func TestPodGroupThatLostAPod(t *testing.T) {
 	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
 	ctx, _ := utiltesting.ContextWithLog(t)
@@ -100,6 +101,15 @@ func TestPodGroupThatLostAPod(t *testing.T) {
 		wantPending, wantWaiting int
 	}{
 		{"a pod is lost", setCondition(kueue.WorkloadWaitingForReplacementPods, metav1.ConditionTrue), 1, 1},
+		{"its LocalQueue is made again", func() {
+			manager.DeleteLocalQueue(ctrl.LoggerFrom(ctx), lq)
+			if err := manager.AddLocalQueue(ctx, lq); err != nil {
+				t.Fatalf("Failed adding LocalQueue again: %v", err)
+			}
+		}, 1, 1},
+		{"it is filed as one that is new", func() {
+			manager.DeleteWorkload(ctrl.LoggerFrom(ctx), workload.Key(wl)) // as while it has quota
+		}, 1, 1},
 		{"it is requeued", func() {
 			wl.Status.RequeueState = nil
 			wl.Status.AdmissionChecks[0].State = kueue.CheckStatePending
