@@ -37,7 +37,8 @@ func checkDeadline(check kueue.AdmissionCheckState, evictedAt time.Time) time.Ti
 	return times.Storable(start.Add(time.Duration(*check.RequeueAfterSeconds) * time.Second))
 }
 
-// asksForDelay returns true if the check, in state Retry, asks for a delay.
+// asksForDelay returns true if the check has a delay of more than 0 seconds, whatever
+// its state.
 func asksForDelay(check kueue.AdmissionCheckState) bool {
 	return ptr.Deref(check.RequeueAfterSeconds, 0) > 0
 }

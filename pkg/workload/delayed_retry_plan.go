@@ -45,7 +45,7 @@ const (
 	RetryHold RetryAction = "Hold"
 	// RetryRecord: the workload was evicted, and its deadline is not the recorded one.
 	RetryRecord RetryAction = "Record"
-	// RetryWait: the workload waits for its deadline, nothing is to be written.
+	// RetryWait: nothing is to be written before the deadline.
 	RetryWait RetryAction = "Wait"
 	// RetryRequeue: the deadline is over, reset the checks and requeue.
 	RetryRequeue RetryAction = "Requeue"
@@ -138,7 +138,8 @@ type RetryPlan struct {
 	// earliest. It is now, and to be recorded, where a wait starts.
 	EvictedAt time.Time
 	// Deadline is the time, in whole seconds, before which the workload must not
-	// have quota reserved.
+	// have quota reserved. For the RetryWait of one that is deactivated it is the time
+	// to look at it again.
 	Deadline time.Time
 	// Message says which checks asked for the retry, until when, and why.
 	Message string
@@ -159,9 +160,11 @@ type RetryPlan struct {
 // RetryPolicy is what delays the retries of a check that asks for no delay itself,
 // and limits those of one that does.
 type RetryPolicy interface {
-	// DelaySeconds returns the delay of the retry that follows on count others.
+	// DelaySeconds returns the delay, in seconds from 0 to the largest int32, of the
+	// retry that follows on count others.
 	DelaySeconds(count int32) int32
-	// Allows returns true if the check may be retried after count retries.
+	// Allows returns true if the check may be retried once more after count retries,
+	// from 0 on.
 	Allows(count int32) bool
 }
 

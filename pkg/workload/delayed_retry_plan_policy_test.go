@@ -94,7 +94,7 @@ func TestPlanRetryWithPolicies(t *testing.T) {
 			want:       RetryPlan{Action: RetryEvict, ReleasesQuota: true, EvictedAt: at(0), Deadline: at(0), Message: "Admission check(s) a asked for a retry"},
 			wantDelays: []*int32{nil},
 		},
-		"admitted: a check without a policy says that it waits for nothing while the job stops": {
+		"admitted: a check without a policy gets no delay while the job stops": {
 			workload:   reserved().Condition(conditionAt(kueue.WorkloadAdmitted, metav1.ConditionTrue, "Admitted", "", -10)).AdmissionChecks(bare("a", 0)).Obj(),
 			policies:   policies{},
 			want:       RetryPlan{Action: RetryEvict, EvictedAt: at(0), Deadline: at(0), Message: "Admission check(s) a asked for a retry"},

@@ -34,6 +34,7 @@ import (
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/util/admissioncheck"
 	"sigs.k8s.io/kueue/pkg/workload"
+	"sigs.k8s.io/kueue/pkg/workload/times"
 )
 
 // nextAttempt returns the number for a new request of the check, which is
@@ -66,7 +67,7 @@ func updateForRetry(check *kueue.AdmissionCheckState, pr *autoscaling.Provisioni
 		message = "Retrying after booking expired: "
 	}
 	// The API drops fractions of seconds, which would cut the backoff short.
-	check.LastTransitionTime = metav1.NewTime(now.Add(time.Second - 1).Truncate(time.Second))
+	check.LastTransitionTime = metav1.NewTime(times.RoundedUp(now))
 	check.State, check.RequeueAfterSeconds = kueue.CheckStateRejected, nil
 	check.Message = failure(pr).Message
 	if retries < *strategy.BackoffLimitCount {
