@@ -998,6 +998,9 @@ func (j *judge) quiet() error {
 	overdue := 2*time.Second + j.world.apart()
 	for _, wl := range j.world.workloads() {
 		if workload.IsFinished(wl) {
+			if features.Enabled(features.ACRequeueAfter) {
+				j.oldTimes(wl)
+			}
 			continue
 		}
 		if !features.Enabled(features.ACRequeueAfter) {
@@ -1069,9 +1072,8 @@ func (j *judge) quiet() error {
 	return j.first
 }
 
-// leftovers: nothing tells of a wait that is over, no check keeps a delay that
-// nobody asks for, and none that is Ready counts.
-func (j *judge) leftovers(wl *kueue.Workload) {
+// oldTimes: nothing tells of a wait that is over.
+func (j *judge) oldTimes(wl *kueue.Workload) {
 	until := requeueAt(wl).UTC().Format(time.RFC3339)
 	movedGateOff := !requeueAt(wl).IsZero() && requeueAt(wl).Equal(j.movedGateOff[wl.Name])
 	for _, cond := range wl.Status.Conditions {
@@ -1084,6 +1086,15 @@ func (j *judge) leftovers(wl *kueue.Workload) {
 			j.fail("conditions, old times", "%s of %s tells of a wait that is over: %s", cond.Type, wl.Name, cond.Message)
 		}
 	}
+	if state := wl.Status.RequeueState; workload.IsFinished(wl) && !requeueAt(wl).IsZero() && (state.Count == nil || state.BackoffUntil != nil) {
+		j.fail("conditions, old times", "%s has finished, and waits: %s", wl.Name, describe(wl))
+	}
+}
+
+// leftovers: nothing tells of a wait that is over, no check keeps a delay that
+// nobody asks for, and none that is Ready counts.
+func (j *judge) leftovers(wl *kueue.Workload) {
+	j.oldTimes(wl)
 	for _, check := range wl.Status.AdmissionChecks {
 		if check.State != kueue.CheckStateRetry && ptr.Deref(check.RequeueAfterSeconds, 0) > 0 {
 			j.fail("a delay without Retry", "%s: %s", wl.Name, checkText(check))

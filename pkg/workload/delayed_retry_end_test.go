@@ -18,6 +18,7 @@ package workload
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -236,4 +237,37 @@ func TestEveryLeftWaitingWorkloadComesToItsEnd(t *testing.T) {
 			t.Errorf("%s: still kept after the requeue", name)
 		}
 	})
+}
+
+// No condition of a workload that has finished tells of a wait, whenever that was.
+func TestNoFinishedWorkloadTellsOfItsWait(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	concluded := 0
+	everyWorkload(func(name string, w *utiltestingapi.WorkloadWrapper) {
+		wl := w.Obj()
+		carryOut(planAt(wl, at(20)), wl, at(20))
+		w.Finished()
+		var count *int32
+		if wl.Status.RequeueState != nil {
+			count = wl.Status.RequeueState.Count
+		}
+		if MustConclude(wl) {
+			concluded++
+			Conclude(wl, at(20))
+		}
+		if MustConclude(wl) {
+			t.Errorf("%s: still waits: %v", name, wl.Status)
+		}
+		for _, cond := range wl.Status.Conditions {
+			if strings.Contains(cond.Message, "waiting until") {
+				t.Errorf("%s: %s tells of the wait: %q", name, cond.Type, cond.Message)
+			}
+		}
+		if count != nil && (wl.Status.RequeueState == nil || *wl.Status.RequeueState.Count != *count) {
+			t.Errorf("%s: the count of WaitForPodsReady is not %d: %v", name, *count, wl.Status.RequeueState)
+		}
+	})
+	if concluded < 1000 {
+		t.Errorf("Only %d workloads were concluded", concluded)
+	}
 }

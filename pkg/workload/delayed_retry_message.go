@@ -70,6 +70,15 @@ func waitOverMessage(retry []kueue.AdmissionCheckState) string {
 	return fmt.Sprintf("Admission check(s) %s asked for a retry, which is due%s", checkNames(retry), ownWords(retry))
 }
 
+// finishedMessage is what remains to be said of the eviction of a workload that finished
+// before it was requeued.
+func finishedMessage(retry []kueue.AdmissionCheckState) string {
+	if len(retry) == 0 {
+		return noRetryMessage
+	}
+	return fmt.Sprintf("Admission check(s) %s asked for a retry, but the workload has finished%s", checkNames(retry), ownWords(retry))
+}
+
 // exhaustedMessage says which checks have asked for a retry too often, how often
 // each was retried, and what they say themselves.
 func exhaustedMessage(exhausted []kueue.AdmissionCheckState) string {

@@ -89,14 +89,7 @@ func (p RetryPlan) Requeue(wl *kueue.Workload, now time.Time) {
 	if _, evictedByCheck := IsEvictedByAdmissionCheck(wl); evictedByCheck || tellsOfWait(wl) || isRecordedForChecks(wl) {
 		tellOfEviction(wl, waitOverMessage(checksInRetry(wl)))
 	}
-	if wl.Status.RequeueState != nil {
-		wl.Status.RequeueState.RequeueAt = nil
-		wl.Status.RequeueState.BackoffUntil = nil
-		wl.Status.RequeueState.ObservedRetries = nil
-		if wl.Status.RequeueState.Count == nil {
-			wl.Status.RequeueState = nil
-		}
-	}
+	forgetTime(wl)
 	for i := range wl.Status.AdmissionChecks {
 		check := &wl.Status.AdmissionChecks[i]
 		retryCount := check.RetryCount
@@ -115,6 +108,42 @@ func (p RetryPlan) Requeue(wl *kueue.Workload, now time.Time) {
 	}
 	if apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadQuotaReserved) != nil {
 		UnsetQuotaReservationWithCondition(wl, pendingReason(), backoffFinishedMessage, now)
+	}
+}
+
+// MustConclude returns true if the workload has finished in a wait that its checks asked
+// for, and still tells of it.
+func MustConclude(wl *kueue.Workload) bool {
+	_, waits := RetryDeadline(wl)
+	return IsFinished(wl) && (waits || tellsOfWait(wl) || isRecordedForChecks(wl))
+}
+
+// Conclude ends the wait of a workload for which MustConclude is true, as it is for a job
+// that completes while it is stopped. It is not requeued, and what its checks ask for
+// stays as it is; but no condition tells of the wait any more.
+func Conclude(wl *kueue.Workload, now time.Time) {
+	message := finishedMessage(checksInRetry(wl))
+	tellOfEviction(wl, message)
+	if isKeptOut(wl) {
+		tell(wl, kueue.WorkloadRequeued, message)
+	}
+	if tellsOfWait(wl) {
+		UnsetQuotaReservationWithCondition(wl, pendingReason(), message, now)
+	}
+	forgetTime(wl)
+}
+
+// forgetTime removes the time until which the workload waits, and all that belongs to it
+// but the count of WaitForPodsReady.
+func forgetTime(wl *kueue.Workload) {
+	if wl.Status.RequeueState == nil {
+		return
+	}
+	wl.Status.RequeueState.RequeueAt = nil
+	wl.Status.RequeueState.BackoffUntil = nil
+	wl.Status.RequeueState.ObservedRetries = nil
+	if wl.Status.RequeueState.Count == nil {
+		wl.Status.RequeueState = nil
 	}
 }
 

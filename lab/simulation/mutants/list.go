@@ -745,6 +745,13 @@ var All = append([]Mutant{
 		New:  "err == nil && waited && !MUTANT {",
 	},
 	{
+		Name: "finished-and-still-waiting", File: reconciler,
+		Test: "pkg/controller/core TestFinishedWhileWaiting/gate_true",
+		Why:  tooSeldom,
+		Old:  "!features.Enabled(features.ACRequeueAfter) || !workload.MustConclude(wl)",
+		New:  "MUTANT || !features.Enabled(features.ACRequeueAfter) || !workload.MustConclude(wl)",
+	},
+	{
 		Name: "no-wait-while-stopping", File: state,
 		Test: "pkg/workload TestRecordedWait/its_job_is_being_stopped",
 		Why:  unread,

@@ -169,6 +169,17 @@ func (r *WorkloadReconciler) mergeConditions(ctx context.Context, wl *kueue.Work
 	return r.mergeStatus(ctx, wl, func() { update(wl) })
 }
 
+// conclude ends the wait of a workload that has finished, in one write.
+func (r *WorkloadReconciler) conclude(ctx context.Context, wl *kueue.Workload) error {
+	if !features.Enabled(features.ACRequeueAfter) || !workload.MustConclude(wl) {
+		return nil
+	}
+	if err := r.mergeConditions(ctx, wl, func(wl *kueue.Workload) { workload.Conclude(wl, r.clock.Now()) }); err != nil {
+		return client.IgnoreNotFound(fmt.Errorf("delayed retry, ending the wait of a finished workload: %w", err))
+	}
+	return nil
+}
+
 // awaitBackoff queues a workload at the end of a backoff that no condition tells
 // of, where the gate off starts a timer.
 func (r *WorkloadReconciler) awaitBackoff(ctx context.Context, wl *kueue.Workload, now time.Time) (bool, ctrl.Result, error) {

@@ -1009,3 +1009,35 @@ func TestDeactivatedWhileWaitingIsReported(t *testing.T) {
 		})
 	}
 }
+
+// A job may complete while it is stopped for a retry, and pods that are not retried are
+// finished when they are: nothing tells of the wait then, for one write.
+func TestFinishedWhileWaiting(t *testing.T) {
+	for _, gate := range []bool{true, false} {
+		t.Run(fmt.Sprintf("gate %t", gate), func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+			start := time.Now().Truncate(time.Second)
+			f := newRetryFixture(t, retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).AdmittedAt(true, start).AdmissionChecks(
+				kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStateRetry, RequeueAfterSeconds: ptr.To[int32](60), LastTransitionTime: metav1.NewTime(start)},
+			).Obj(), start)
+			f.reconcileAt(0, 1, 0)
+			f.change(func(wl *kueue.Workload) {
+				apimeta.SetStatusCondition(&wl.Status.Conditions, metav1.Condition{Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue, Reason: kueue.WorkloadFinishedReasonSucceeded})
+			})
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, gate)
+			if !gate {
+				f.reconcileAt(time.Second, 0, 0)
+				return
+			}
+			wl := f.reconcileAt(time.Second, 1, 0)
+			const want = "Admission check(s) a asked for a retry, but the workload has finished"
+			if got := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).Message; got != want {
+				t.Errorf("Unexpected message of Evicted %q, want %q", got, want)
+			}
+			if wl.Status.RequeueState != nil {
+				t.Errorf("Unexpected requeueState: %v", wl.Status.RequeueState)
+			}
+			f.reconcileAt(2*time.Second, 0, 0)
+		})
+	}
+}

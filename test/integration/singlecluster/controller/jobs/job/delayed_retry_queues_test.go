@@ -292,6 +292,19 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, in the queues", dela
 		gomega.Expect(isAsNew(t.wl.last())).To(gomega.BeTrue())
 	})
 
+	ginkgo.It("Should tell of no wait when the job completes while it is stopped", func() {
+		t.reserveFirst(t.ruleFor(t.checkA))
+		t.admitFirst(t.checkA)
+		t.retry(t.checkA, longDelay)
+		t.wl.until("evicted", util.Timeout, workload.IsEvicted)
+		t.finish(t.key)
+		t.wl.until("finished, with no time left", util.Timeout, func(wl *kueue.Workload) bool {
+			return workload.IsFinished(wl) && requeueAtOf(wl).IsZero()
+		})
+		gomega.Expect(t.wl.last().Status.Conditions).NotTo(gomega.ContainElement(
+			gomega.HaveField("Message", gomega.ContainSubstring("waiting until"))))
+	})
+
 	ginkgo.It("Should forget the count of a workload that is deactivated while it holds quota", func() {
 		t.reserveFirst(t.ruleFor(t.checkA))
 		t.retry(t.checkA, 1)
