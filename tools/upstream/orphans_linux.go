@@ -52,9 +52,10 @@ func killOrphans() {
 				continue
 			}
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(stat)))
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-			_, _ = syscall.Wait4(pid, nil, 0, nil)
-			killed = true
+			if syscall.Kill(pid, syscall.SIGKILL) == nil {
+				_, err = syscall.Wait4(pid, nil, 0, nil)
+				killed = killed || err == nil
+			}
 		}
 	}
 }

@@ -163,8 +163,15 @@ func runSpecs(ctx context.Context, o options, b base, s suite, gate, report stri
 	if err != nil {
 		return result{}, err
 	}
-	return readReport(content, leftOut)
+	r, err := readReport(content, leftOut)
+	if errors.Is(err, errNoControlPlane) && crashed.Match(out) {
+		return result{Failures: []string{s.packages[0] + " crashed"}}, nil
+	}
+	return r, err
 }
+
+// crashed is what a process prints that ends before it has reported.
+var crashed = regexp.MustCompile(`(?m)^\s*(panic: |fatal error: )`)
 
 // readReport counts what ginkgo reports.
 func readReport(content []byte, leftOut string) (result, error) {
