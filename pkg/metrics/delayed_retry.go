@@ -55,7 +55,7 @@ var (
 		prometheus.HistogramOpts{
 			Subsystem: constants.KueueName,
 			Name:      "admission_check_retry_delay_seconds",
-			Help:      "The delay that an 'admission_check' asked for, or that its policy gave, per 'cluster_queue': all delays when a wait starts, then those that move the deadline on.",
+			Help:      "The delay that an 'admission_check' asked for, or that its policy gave, per 'cluster_queue': all delays when a wait starts with an eviction or a hold for them, then those that move the deadline on.",
 			Buckets:   []float64{1, 5, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400},
 		}, []string{"cluster_queue", "admission_check"},
 	)

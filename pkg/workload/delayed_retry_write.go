@@ -124,7 +124,7 @@ func MustConclude(wl *kueue.Workload) bool {
 func Conclude(wl *kueue.Workload, now time.Time) {
 	message := finishedMessage(checksInRetry(wl))
 	tellOfEviction(wl, message)
-	if isKeptOut(wl) {
+	if isKeptOutByBackoff(wl) {
 		tell(wl, kueue.WorkloadRequeued, message)
 	}
 	if tellsOfWait(wl) {

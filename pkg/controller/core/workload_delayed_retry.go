@@ -171,11 +171,15 @@ func (r *WorkloadReconciler) mergeConditions(ctx context.Context, wl *kueue.Work
 
 // conclude ends the wait of a workload that has finished, in one write.
 func (r *WorkloadReconciler) conclude(ctx context.Context, wl *kueue.Workload) error {
-	if !features.Enabled(features.ACRequeueAfter) || !workload.MustConclude(wl) {
+	if !features.Enabled(features.ACRequeueAfter) || !workload.MustConclude(wl) || !wl.DeletionTimestamp.IsZero() {
 		return nil
 	}
+	_, waited := workload.RetryDeadline(wl)
 	if err := r.mergeConditions(ctx, wl, func(wl *kueue.Workload) { workload.Conclude(wl, r.clock.Now()) }); err != nil {
 		return client.IgnoreNotFound(fmt.Errorf("delayed retry, ending the wait of a finished workload: %w", err))
+	}
+	if waited {
+		r.reportEvent(wl, corev1.EventTypeNormal, kueue.WorkloadFinished, "The workload has finished before it was requeued for the retry of its admission checks")
 	}
 	return nil
 }

@@ -1038,6 +1038,7 @@ func TestFinishedWhileWaiting(t *testing.T) {
 				t.Errorf("Unexpected requeueState: %v", wl.Status.RequeueState)
 			}
 			f.reconcileAt(2*time.Second, 0, 0)
+			f.expectEvents("EvictedDueToAdmissionCheck", kueue.WorkloadFinished)
 		})
 	}
 }

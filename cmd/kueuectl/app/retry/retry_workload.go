@@ -60,8 +60,8 @@ var (
 		A backoff of WaitForPodsReady is not ended: a Workload that has one as well waits
 		until it is over.
 
-		This needs the feature gate ACRequeueAfter in Kueue: without it no wait ends,
-		though the command says "retried". It also needs the permission to patch
+		This needs the feature gate ACRequeueAfter in Kueue: without it the time that
+		was recorded stands, though the command says "retried". It also needs the permission to patch
 		workloads/status, which Kueue's own ClusterRoles do not give to batch users
 		and admins.
 	`)

@@ -49,8 +49,8 @@ var ofBase = []Mutant{
 		Name: "inadmissible-among-the-waiting", File: queuesBase,
 		Test: "pkg/cache/queue TestPodGroupThatLostAPod",
 		Why:  tooSeldom,
-		Old:  "w != nil && !workload.MustWait(w)",
-		New:  "w != nil && !MUTANT && !workload.MustWait(w)",
+		Old:  "w != nil && !workload.MustWaitForChecks(w)",
+		New:  "w != nil && !MUTANT && !workload.MustWaitForChecks(w)",
 	},
 	{
 		// Each pod group that is stopped has lost its pods.
@@ -59,6 +59,22 @@ var ofBase = []Mutant{
 		Why:  tooSeldom,
 		Old:  "kueue.WorkloadWaitingForReplacementPods) || MustWaitForChecks(w))",
 		New:  "kueue.WorkloadWaitingForReplacementPods) || !MUTANT && MustWaitForChecks(w))",
+	},
+	{
+		// What keeps it out besides may take long: a stopped queue, a backoff.
+		Name: "over-but-kept-out-among-the-waiting", File: queuesBase,
+		Test: "pkg/cache/queue TestPodGroupThatLostAPod",
+		Why:  tooSeldom,
+		Old:  "cq != nil && cq.isWaiting(workload.Key(w))",
+		New:  "cq != nil && cq.isWaiting(workload.Key(w)) && !(MUTANT && workload.MustWait(w))",
+	},
+	{
+		// Reconcile queues what needs DRA, if it is admissible.
+		Name: "pod-group-with-dra-among-the-waiting", File: "pkg/controller/core/workload_controller.go",
+		Test: "pkg/controller/core TestPodGroupWithDRALeavesTheQueues",
+		Why:  tooSeldom,
+		Old:  "dra.NeedsDRAReconcile(e.ObjectNew, r.draBackedResources) && workload.IsAdmissible(wlCopy):",
+		New:  "dra.NeedsDRAReconcile(e.ObjectNew, r.draBackedResources) && (MUTANT || workload.IsAdmissible(wlCopy)):",
 	},
 	{
 		Name: "waiting-slice-finished", File: "pkg/workloadslicing/delayed_retry.go",

@@ -32,11 +32,11 @@ func (m *Manager) isQueuedByReconcile(w *kueue.Workload) bool {
 	return dra.NeedsDRAReconcile(w, m.draBackedResources)
 }
 
-// leaveWaiting has the workload, as asCached has it, leave those that wait, if its wait is
-// over: while a pod group has lost a pod it is not to be queued, and no cycle takes it out
-// of them as it does out of the heap. It returns what notQueued does.
+// leaveWaiting has the workload, as asCached has it, leave those that wait, if its wait for
+// its checks is over: while a pod group has lost a pod it is not to be queued, and no cycle
+// takes it out of them as it does out of the heap. It returns what notQueued does.
 func (m *Manager) leaveWaiting(w *kueue.Workload) error {
-	if w != nil && !workload.MustWait(w) {
+	if w != nil && !workload.MustWaitForChecks(w) {
 		if cq := m.ClusterQueueForWorkloadWithoutLock(w); cq != nil && cq.isWaiting(workload.Key(w)) {
 			m.deleteWorkloadWithoutLock(ctrl.Log, workload.Key(w))
 		}

@@ -110,11 +110,13 @@ func TestPodGroupThatLostAPod(t *testing.T) {
 		{"it is filed as one that is new", func() {
 			manager.DeleteWorkload(ctrl.LoggerFrom(ctx), workload.Key(wl)) // as while it has quota
 		}, 1, 1},
-		{"it is requeued", func() {
+		{"its wait is over, and its queue is stopped", func() {
 			wl.Status.RequeueState = nil
 			wl.Status.AdmissionChecks[0].State = kueue.CheckStatePending
-			setCondition(kueue.WorkloadRequeued, metav1.ConditionTrue)()
+			setCondition(kueue.WorkloadQuotaReserved, metav1.ConditionFalse)()
+			setCondition(kueue.WorkloadRequeued, metav1.ConditionFalse)()
 		}, 0, 0},
+		{"it is requeued", setCondition(kueue.WorkloadRequeued, metav1.ConditionTrue), 0, 0},
 		{"there is another pod", setCondition(kueue.WorkloadWaitingForReplacementPods, metav1.ConditionFalse), 1, 0},
 	} {
 		step.change()

@@ -397,3 +397,24 @@ func TestDelayedRetryAfterBackoff(t *testing.T) {
 		}
 	}
 }
+
+// A pod group that is stopped has lost its pods. Reconcile queues what requests of DRA once
+// it is admissible; until then it is in no queue, once its wait is over.
+func TestPodGroupWithDRALeavesTheQueues(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	features.SetFeatureGateDuringTest(t, draGate, true)
+	start := time.Now().Truncate(time.Second)
+	podSet := utiltestingapi.MakePodSet(kueue.DefaultPodSetName, 1).Request(corev1.ResourceCPU, "1").ResourceClaimTemplate("claim", "template").Obj()
+	f := newRetryFixture(t, retryWorkload(start).PodSets(*podSet).SimpleReserveQuota("cq", "flavor", start).AdmissionChecks(
+		kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStateRetry, RequeueAfterSeconds: ptr.To[int32](60), LastTransitionTime: metav1.NewTime(start)},
+		kueue.AdmissionCheckState{Name: "b", State: kueue.CheckStatePending},
+	).Obj(), start)
+	f.reconcileAt(0, 1, 0)
+	f.change(func(wl *kueue.Workload) {
+		apimeta.SetStatusCondition(&wl.Status.Conditions, metav1.Condition{Type: kueue.WorkloadWaitingForReplacementPods, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByAdmissionCheck})
+	})
+	f.reconcileAt(time.Second, 0, 59*time.Second)
+	f.expectQueued(0, 1)
+	f.reconcileAt(60*time.Second, 1, 0)
+	f.expectQueued(0, 0)
+}

@@ -14,7 +14,6 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package wait tells which workloads wait for the retry of their admission checks.
 package retry
 
 import (
