@@ -22,7 +22,6 @@ import (
 	"testing"
 	"time"
 
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -247,9 +246,6 @@ func TestNoFinishedWorkloadTellsOfItsWait(t *testing.T) {
 	everyWorkload(func(name string, w *utiltestingapi.WorkloadWrapper) {
 		wl := w.Obj()
 		carryOut(planAt(wl, at(20)), wl, at(20))
-		if evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted); evicted != nil { // as the pod controller does
-			w.Condition(conditionAt(waitingForReplacementPods, metav1.ConditionTrue, evicted.Reason, evicted.Message, 20))
-		}
 		w.Finished()
 		var count *int32
 		if wl.Status.RequeueState != nil {

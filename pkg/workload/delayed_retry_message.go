@@ -24,7 +24,6 @@ import (
 	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
@@ -148,10 +147,9 @@ func tell(wl *kueue.Workload, conditionType, message string) {
 	}
 }
 
-// tellOfEviction sets the message of the Evicted condition, if it is true, and of those
-// that have a copy of it: Requeued, where the release of the quota has put one that a
-// stopped queue keeps, and that of a pod group which has lost pods. An eviction for
-// another reason stays one.
+// tellOfEviction sets the message of the Evicted condition, if it is true, and of
+// Requeued, where the release of the quota has put a copy that a stopped queue keeps.
+// An eviction for another reason stays one.
 func tellOfEviction(wl *kueue.Workload, message string) {
 	evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
 	if !IsEvicted(wl) {
@@ -163,9 +161,5 @@ func tellOfEviction(wl *kueue.Workload, message string) {
 	tell(wl, kueue.WorkloadEvicted, message)
 	if requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued); isKeptOut(wl) && requeued.Reason == evicted.Reason {
 		tell(wl, kueue.WorkloadRequeued, message)
-	}
-	replacement := apimeta.FindStatusCondition(wl.Status.Conditions, waitingForReplacementPods)
-	if replacement != nil && replacement.Status == metav1.ConditionTrue && replacement.Reason == evicted.Reason {
-		tell(wl, waitingForReplacementPods, message)
 	}
 }

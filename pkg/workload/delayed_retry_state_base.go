@@ -20,10 +20,6 @@ import (
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 )
 
-// waitingForReplacementPods is the type of a condition of pod groups, which package pod
-// has.
-const waitingForReplacementPods = "WaitingForReplacementPods"
-
 // endsBackoffsInQueue is true if Kueue itself removes a requeueAt that is over from
 // a workload that was not kept out of the queue.
 const endsBackoffsInQueue = false

@@ -20,9 +20,6 @@ import (
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 )
 
-// waitingForReplacementPods is the type of a condition of pod groups.
-const waitingForReplacementPods = kueue.WorkloadWaitingForReplacementPods
-
 // endsBackoffsInQueue is true if Kueue itself removes a requeueAt that is over from
 // a workload that was not kept out of the queue.
 const endsBackoffsInQueue = true
