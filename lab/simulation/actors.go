@@ -402,6 +402,7 @@ func (w *World) conclude(rng *randSource) error {
 		if err := w.judge.quiet(); err != nil {
 			return err
 		}
+		w.replacePods()
 		for _, pr := range w.requests() {
 			switch {
 			case requestHas(pr, autoscaling.CapacityRevoked):

@@ -1139,7 +1139,7 @@ func (j *judge) progress(stopped bool) {
 
 // isForScheduler: nothing but quota is missing.
 func isForScheduler(wl *kueue.Workload, now time.Time) bool {
-	return isPending(wl) && wl.DeletionTimestamp.IsZero() && !now.Before(requeueAt(wl)) && !workload.HasRetryChecks(wl) && !workload.HasRejectedChecks(wl) &&
+	return isPending(wl) && !hasLostPods(wl) && wl.DeletionTimestamp.IsZero() && !now.Before(requeueAt(wl)) && !workload.HasRetryChecks(wl) && !workload.HasRejectedChecks(wl) &&
 		!apimeta.IsStatusConditionFalse(wl.Status.Conditions, kueue.WorkloadRequeued) && !conditionTrue(wl, kueue.WorkloadDeactivationTarget)
 }
 
@@ -1167,8 +1167,10 @@ func (j *judge) numbers() {
 		if !isPending(wl) {
 			continue
 		}
+		// Upstream leaves one that loses its pods where it is, until it has others.
+		isLost := hasLostPods(wl) && !workload.HasRetryChecks(wl) && !workload.HasRejectedChecks(wl)
 		_, timeout := workload.IsEvictedByPodsReadyTimeout(wl)
-		isOptional := timeout && !requeueAt(wl).IsZero() && !workload.HasRetryChecks(wl) || !wl.DeletionTimestamp.IsZero()
+		isOptional := timeout && !requeueAt(wl).IsZero() && !workload.HasRetryChecks(wl) || !wl.DeletionTimestamp.IsZero() || isLost
 		pending[queueOf(wl)][wl.Name] = isOptional
 		tried[queueOf(wl)] = tried[queueOf(wl)] || isForScheduler(wl, latest)
 		if most++; !isOptional {
@@ -1268,6 +1270,9 @@ func (j *judge) misplaced(p *process, queued *kueue.Workload) *kueue.Workload {
 	now := &kueue.Workload{}
 	if err := j.world.admin.Get(context.Background(), client.ObjectKeyFromObject(queued), now); err != nil {
 		return nil
+	}
+	if hasLostPods(now) {
+		return nil // it is left as it was
 	}
 	ordering := workload.Ordering{PodsReadyRequeuingTimestamp: configapi.EvictionTimestamp}
 	if priority.Priority(queued) == priority.Priority(now) && ordering.GetQueueOrderTimestamp(queued).Add(j.world.ahead(p.name)).Equal(ordering.GetQueueOrderTimestamp(now).Time) {

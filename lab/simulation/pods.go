@@ -18,6 +18,8 @@ package simulation
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -25,27 +27,27 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"sigs.k8s.io/kueue/pkg/controller/constants"
 
 	"kueue-acrequeueafter/lab/simulation/memapi"
 )
 
-// A plain pod is a job that cannot be stopped and started again: Kueue deletes it.
+// A plain pod is a job that cannot be stopped and started again: Kueue deletes it. A group
+// waits for another one in the place of one that it has lost.
 
 const (
 	// What Kueue's webhook sets.
 	managedPod = "kueue.x-k8s.io/managed"
 	podGate    = "kueue.x-k8s.io/admission"
+	podGroup   = "kueue.x-k8s.io/pod-group-name"
 )
 
-// createPod creates a pod, as the webhook leaves it.
-func (w *World) createPod(name, queue, priority string) {
+// createPod creates a pod, as the webhook leaves it. A group has one.
+func (w *World) createPod(name string, labels map[string]string) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: name, Namespace: namespace, Finalizers: []string{managedPod},
-			Labels:      map[string]string{constants.QueueLabel: queue, managedPod: "true"},
+			Name: name, Namespace: namespace, Finalizers: []string{managedPod}, Labels: labels,
 			Annotations: map[string]string{"kueue.x-k8s.io/role-hash": "role"},
 		},
 		Spec: corev1.PodSpec{
@@ -56,30 +58,61 @@ func (w *World) createPod(name, queue, priority string) {
 			}}},
 		},
 	}
-	if priority != "" {
-		pod.Labels[constants.WorkloadPriorityClassLabel] = priority
+	if labels[podGroup] != "" {
+		pod.Annotations["kueue.x-k8s.io/pod-group-total-count"] = "1"
 	}
-	w.note("pod %s is created in %s, priority %q", pod.Name, queue, priority)
+	w.note("pod %s is created in %s, group %q, priority %q", name, labels[constants.QueueLabel], labels[podGroup], labels[constants.WorkloadPriorityClassLabel])
 	if err := w.admin.Create(context.Background(), pod); err != nil {
 		panic(err)
+	}
+}
+
+func (w *World) listPods() []*corev1.Pod {
+	var pods []*corev1.Pod
+	for _, obj := range w.api.List(corev1.SchemeGroupVersion.WithResource("pods")) {
+		pod := &corev1.Pod{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, pod); err != nil {
+			panic(err)
+		}
+		pods = append(pods, pod)
+	}
+	return pods
+}
+
+// replacePods has each group have a pod in the place of the one that it has lost.
+func (w *World) replacePods() {
+	lost := make(map[string]*corev1.Pod)
+	has := make(map[string]bool)
+	for _, pod := range w.listPods() {
+		group := pod.Labels[podGroup]
+		if group == "" {
+			continue
+		}
+		if pod.Status.Phase == corev1.PodFailed {
+			lost[group] = pod
+		} else {
+			has[group] = true
+		}
+	}
+	for _, group := range slices.Sorted(maps.Keys(lost)) {
+		if !has[group] {
+			w.replaced++
+			w.createPod(fmt.Sprintf("%s-%d", group, w.replaced), maps.Clone(lost[group].Labels))
+		}
 	}
 }
 
 // runPods does what the kubelet does, and returns whether there was anything to do.
 func (w *World) runPods() bool {
 	changed := false
-	for _, obj := range w.api.List(corev1.SchemeGroupVersion.WithResource("pods")) {
-		pod := &corev1.Pod{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, pod); err != nil {
-			panic(err)
-		}
+	for _, pod := range w.listPods() {
 		phase, ready := corev1.PodRunning, corev1.ConditionTrue
 		switch {
 		case len(pod.Spec.SchedulingGates) > 0 || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
 			continue
 		case pod.DeletionTimestamp != nil:
 			phase, ready = corev1.PodFailed, corev1.ConditionFalse
-		case w.judge.unready[pod.Name]:
+		case w.judge.unready[pod.Name], w.judge.unready[pod.Labels[podGroup]]:
 			ready = corev1.ConditionFalse
 		}
 		changed = w.setPod(pod, phase, ready) || changed
@@ -87,11 +120,12 @@ func (w *World) runPods() bool {
 	return changed
 }
 
-// finishPod has a pod that runs succeed.
+// finishPod has a pod that runs succeed, or one of a group.
 func (w *World) finishPod(name string) {
-	pod := &corev1.Pod{}
-	if err := w.admin.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: name}, pod); err == nil && pod.Status.Phase == corev1.PodRunning {
-		w.setPod(pod, corev1.PodSucceeded, corev1.ConditionFalse)
+	for _, pod := range w.listPods() {
+		if (pod.Name == name || pod.Labels[podGroup] == name) && pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil {
+			w.setPod(pod, corev1.PodSucceeded, corev1.ConditionFalse)
+		}
 	}
 }
 

@@ -56,6 +56,9 @@ const requestsGate featuregate.Feature = ""
 // v0.14.8 does not have it.
 const podsGate featuregate.Feature = ""
 
+// hasLostPods: a pod group that has lost pods is not queued. v0.14.8 queues it.
+func hasLostPods(*kueue.Workload) bool { return false }
+
 // jobsAreManagedBy: a Job says that MultiKueue runs it elsewhere. v0.14.8 has that behind a
 // gate that is off.
 const jobsAreManagedBy = false

@@ -45,9 +45,9 @@ var topologySchedules = rapid.Map(generator(with(map[Op]int{OpNode: 2, OpProvisi
 	return s
 })
 
-// podSchedules have plain pods among the jobs.
+// podSchedules have plain pods, and groups of them, among the jobs.
 var podSchedules = rapid.Custom(func(t *rapid.T) Schedule {
-	s := generator(with(map[Op]int{OpJob: 4, OpReady: 12, OpFinish: 3, OpMove: 3})).Draw(t, "schedule")
+	s := generator(with(map[Op]int{OpJob: 4, OpReady: 12, OpFinish: 3, OpMove: 3, OpPods: 4})).Draw(t, "schedule")
 	s.Config.Pods, s.Config.Cohort = true, rapid.Bool().Draw(t, "cohort")
 	return s
 })

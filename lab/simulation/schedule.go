@@ -290,6 +290,9 @@ func (w *World) step(s Step, rng *rand.Rand) error {
 			w.recreateLocalQueue()
 		}
 	case OpPods:
+		if w.config.Pods {
+			w.replacePods()
+		}
 		if w.config.PodsReady {
 			name := fmt.Sprintf("j%d", 1+s.A%max(w.jobs, 1))
 			w.judge.unready[name] = !w.judge.unready[name]

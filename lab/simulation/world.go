@@ -93,7 +93,7 @@ type Config struct {
 	Clocks [3]int
 	// Topology: jobs ask for a node of their flavor, which they get in a second pass.
 	Topology bool
-	// Pods: every other job is a plain pod. JobSets: it is a JobSet.
+	// Pods: every other job is a plain pod, or a group of one. JobSets: it is a JobSet.
 	Pods, JobSets bool
 	// Elastic: every other job is an elastic one, which is scaled.
 	Elastic bool
@@ -169,6 +169,7 @@ type World struct {
 	restored bool
 	started  int
 	jobs     int
+	replaced int // pods of groups
 	limits   int
 	// busy is how often checks still answer with a Retry at once.
 	busy       int
@@ -627,7 +628,14 @@ func (w *World) createJob(queue, priority string) {
 	isOther := w.jobs%2 == 1
 	switch {
 	case isOther && w.config.Pods:
-		w.createPod(name, queue, priority)
+		labels := map[string]string{constants.QueueLabel: queue, managedPod: "true"}
+		if w.jobs%4 == 3 {
+			labels[podGroup] = name
+		}
+		if priority != "" {
+			labels[constants.WorkloadPriorityClassLabel] = priority
+		}
+		w.createPod(name, labels)
 		return
 	case isOther && w.config.JobSets:
 		w.createJobSet(name, queue, priority)
@@ -713,10 +721,11 @@ func (w *World) collectGarbage() bool {
 			jobs.Insert(job.GetUID())
 		}
 	}
-	isOrphan := func(owner metav1.OwnerReference) bool { return !jobs.Has(owner.UID) }
+	isOwned := func(owner metav1.OwnerReference) bool { return jobs.Has(owner.UID) }
 	changed := false
 	for _, wl := range w.api.List(workloads) {
-		if wl.GetDeletionTimestamp() == nil && slices.ContainsFunc(wl.GetOwnerReferences(), isOrphan) {
+		owners := wl.GetOwnerReferences()
+		if wl.GetDeletionTimestamp() == nil && len(owners) > 0 && !slices.ContainsFunc(owners, isOwned) {
 			w.note("%s, whose job is gone, is deleted", wl.GetName())
 			changed = w.admin.Delete(context.Background(), wl.DeepCopy()) == nil || changed
 		}

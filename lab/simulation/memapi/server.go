@@ -468,17 +468,17 @@ func (s *Server) delete(req request, old *unstructured.Unstructured) (any, error
 	return s.store(req, watch.Modified, old, obj), nil
 }
 
-// remove deletes an object and those that it owns. Watches are told of it as it was
+// remove deletes an object and those that have no other owner. Watches are told of it as it was
 // stored last.
 func (s *Server) remove(req request, obj *unstructured.Unstructured) {
 	s.store(req, watch.Deleted, obj, obj.DeepCopy())
 	var dependents []request
 	for gvr, objects := range s.objects {
 		for key, dependent := range objects {
-			for _, owner := range dependent.GetOwnerReferences() {
-				if owner.UID == obj.GetUID() {
-					dependents = append(dependents, request{Caller: "garbage-collector", Verb: http.MethodDelete, Resource: s.resources[gvr], Key: key, UserAgent: "garbage-collector"})
-				}
+			owners := dependent.GetOwnerReferences()
+			isOwner := func(owner metav1.OwnerReference) bool { return owner.UID == obj.GetUID() }
+			if slices.ContainsFunc(owners, isOwner) && !slices.ContainsFunc(owners, func(owner metav1.OwnerReference) bool { return s.exists(owner.UID) }) {
+				dependents = append(dependents, request{Caller: "garbage-collector", Verb: http.MethodDelete, Resource: s.resources[gvr], Key: key, UserAgent: "garbage-collector"})
 			}
 		}
 	}
@@ -488,6 +488,17 @@ func (s *Server) remove(req request, obj *unstructured.Unstructured) {
 	for _, d := range dependents {
 		_, _ = s.delete(d, s.objects[d.Resource.GVR()][d.Key])
 	}
+}
+
+func (s *Server) exists(uid types.UID) bool {
+	for _, objects := range s.objects {
+		for _, obj := range objects {
+			if obj.GetUID() == uid {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // store returns what is stored: old, if the object is as it was.

@@ -52,6 +52,13 @@ var ofBase = []Mutant{
 		New:   "if !MUTANT && oldW.Spec.QueueName != w.Spec.QueueName {",
 	},
 	{
+		// The controller of pods applies it without force, and meets a conflict for ever.
+		Name: "condition-of-the-pod-controller-written", File: "pkg/workload/delayed_retry_message.go", Reach: "pods",
+		Rules: []string{"rule 7, never stuck"},
+		Old:   "tell(wl, kueue.WorkloadEvicted, message)\n",
+		New:   "tell(wl, kueue.WorkloadEvicted, message)\nif MUTANT {\ntell(wl, \"WaitingForReplacementPods\", message)\n}\n",
+	},
+	{
 		Name: "deactivated-and-put-back", File: queuesBase,
 		Test: "pkg/cache/queue TestRequeueDeactivatedWorkload/gate_true,_active_false",
 		Why:  tooShort,

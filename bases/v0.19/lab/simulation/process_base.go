@@ -60,6 +60,11 @@ const requestsGate = features.CleanupProvisioningRequestsOnEviction
 // runs then.
 const podsGate = features.SkipReassignmentForPodOwnedWorkloads
 
+// hasLostPods: a pod group that has lost pods is not queued.
+func hasLostPods(wl *kueue.Workload) bool {
+	return conditionTrue(wl, kueue.WorkloadWaitingForReplacementPods)
+}
+
 // jobsAreManagedBy: a Job says that MultiKueue runs it elsewhere.
 const jobsAreManagedBy = true
 

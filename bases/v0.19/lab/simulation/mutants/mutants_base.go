@@ -46,19 +46,17 @@ var ofBase = []Mutant{
 	},
 	{
 		// A pod group that lost a pod would wait in the gauges, until it has another.
-		Name: "inadmissible-among-the-waiting", File: queuesBase,
-		Test: "pkg/cache/queue TestPodGroupThatLostAPod",
-		Why:  tooSeldom,
-		Old:  "w != nil && !workload.MustWaitForChecks(w)",
-		New:  "w != nil && !MUTANT && !workload.MustWaitForChecks(w)",
+		Name: "inadmissible-among-the-waiting", File: queuesBase, Reach: "pods",
+		Rules: []string{"counts"},
+		Old:   "w != nil && !workload.MustWaitForChecks(w)",
+		New:   "w != nil && !MUTANT && !workload.MustWaitForChecks(w)",
 	},
 	{
 		// Each pod group that is stopped has lost its pods.
-		Name: "stopped-pod-group-not-filed", File: "pkg/workload/workload.go",
-		Test: "pkg/cache/queue TestPodGroupThatLostAPod",
-		Why:  tooSeldom,
-		Old:  "kueue.WorkloadWaitingForReplacementPods) || MustWaitForChecks(w))",
-		New:  "kueue.WorkloadWaitingForReplacementPods) || !MUTANT && MustWaitForChecks(w))",
+		Name: "stopped-pod-group-not-filed", File: "pkg/workload/workload.go", Reach: "pods",
+		Rules: []string{"counts"},
+		Old:   "kueue.WorkloadWaitingForReplacementPods) || MustWaitForChecks(w))",
+		New:   "kueue.WorkloadWaitingForReplacementPods) || !MUTANT && MustWaitForChecks(w))",
 	},
 	{
 		// What keeps it out besides may take long: a stopped queue, a backoff.
