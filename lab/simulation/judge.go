@@ -1077,16 +1077,19 @@ func (j *judge) oldTimes(wl *kueue.Workload) {
 	until := requeueAt(wl).UTC().Format(time.RFC3339)
 	movedGateOff := !requeueAt(wl).IsZero() && requeueAt(wl).Equal(j.movedGateOff[wl.Name])
 	for _, cond := range wl.Status.Conditions {
+		if cond.Type == "WaitingForReplacementPods" {
+			continue // upstream's, with a copy of what Evicted says
+		}
 		for _, at := range times(cond) {
 			if at != until && !movedGateOff {
 				j.fail("conditions, old times", "%s of %s tells of %s, not of %s: %s", cond.Type, wl.Name, at, until, cond.Message)
 			}
 		}
-		if requeueAt(wl).IsZero() && strings.Contains(cond.Message, "waiting until") {
+		if (requeueAt(wl).IsZero() || workload.IsFinished(wl)) && strings.Contains(cond.Message, "waiting until") {
 			j.fail("conditions, old times", "%s of %s tells of a wait that is over: %s", cond.Type, wl.Name, cond.Message)
 		}
 	}
-	if state := wl.Status.RequeueState; workload.IsFinished(wl) && !requeueAt(wl).IsZero() && (state.Count == nil || state.BackoffUntil != nil) {
+	if workload.IsFinished(wl) && !requeueAt(wl).IsZero() && wl.Status.RequeueState.Count == nil {
 		j.fail("conditions, old times", "%s has finished, and waits: %s", wl.Name, describe(wl))
 	}
 }

@@ -112,10 +112,9 @@ func (p RetryPlan) Requeue(wl *kueue.Workload, now time.Time) {
 }
 
 // MustConclude returns true if the workload has finished in a wait that its checks asked
-// for, and still tells of it.
+// for, and still tells of it. A backoff of WaitForPodsReady is none.
 func MustConclude(wl *kueue.Workload) bool {
-	_, waits := RetryDeadline(wl)
-	return IsFinished(wl) && (waits || tellsOfWait(wl) || isRecordedForChecks(wl))
+	return IsFinished(wl) && (tellsOfWait(wl) || isRecordedForChecks(wl))
 }
 
 // Conclude ends the wait of a workload for which MustConclude is true, as it is for a job

@@ -116,6 +116,19 @@ func TestReadReport(t *testing.T) {
 }
 
 // TestPlan: what was never run comes first, then the oldest trees, and last this one.
+func TestCrashed(t *testing.T) {
+	for out, want := range map[string]bool{
+		"[FAIL] a spec\npanic: runtime error\n":             true,
+		"  fatal error: concurrent map writes\n":            true,
+		"Observed a panic: recovered\nSIGQUIT: quit\n":      false,
+		"Ginkgo timed out waiting for all parallel procs\n": false,
+	} {
+		if got := crashed.MatchString(out); got != want {
+			t.Errorf("%q: crashed %t, want %t", out, got, want)
+		}
+	}
+}
+
 func TestPlan(t *testing.T) {
 	r := results{
 		"a, gate off": {Commit: "newest", Tree: "this"},

@@ -468,8 +468,8 @@ func (s *Server) delete(req request, old *unstructured.Unstructured) (any, error
 	return s.store(req, watch.Modified, old, obj), nil
 }
 
-// remove deletes an object and those that have no other owner. Watches are told of it as it was
-// stored last.
+// remove deletes an object, and those that it alone owned. Watches are told of it as it
+// was stored last.
 func (s *Server) remove(req request, obj *unstructured.Unstructured) {
 	s.store(req, watch.Deleted, obj, obj.DeepCopy())
 	var dependents []request

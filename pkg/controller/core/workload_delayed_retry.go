@@ -174,13 +174,10 @@ func (r *WorkloadReconciler) conclude(ctx context.Context, wl *kueue.Workload) e
 	if !features.Enabled(features.ACRequeueAfter) || !workload.MustConclude(wl) || !wl.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	_, waited := workload.RetryDeadline(wl)
 	if err := r.mergeConditions(ctx, wl, func(wl *kueue.Workload) { workload.Conclude(wl, r.clock.Now()) }); err != nil {
 		return client.IgnoreNotFound(fmt.Errorf("delayed retry, ending the wait of a finished workload: %w", err))
 	}
-	if waited {
-		r.reportEvent(wl, corev1.EventTypeNormal, kueue.WorkloadFinished, "The workload has finished before it was requeued for the retry of its admission checks")
-	}
+	r.reportEvent(wl, corev1.EventTypeNormal, kueue.WorkloadFinished, "The workload has finished before it was requeued for the retry of its admission checks")
 	return nil
 }
 

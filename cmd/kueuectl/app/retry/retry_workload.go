@@ -61,9 +61,9 @@ var (
 		until it is over.
 
 		This needs the feature gate ACRequeueAfter in Kueue: without it the time that
-		was recorded stands, though the command says "retried". It also needs the permission to patch
-		workloads/status, which Kueue's own ClusterRoles do not give to batch users
-		and admins.
+		was recorded stands, though the command says "retried". It also needs the
+		permission to patch workloads/status, which Kueue's own ClusterRoles do not give
+		to batch users and admins.
 	`)
 	wlExample = templates.Examples(`
 		# End the wait of the workload for its admission checks
