@@ -77,7 +77,7 @@ soak: simulation-source ## Run the simulation for SOAK_MINUTES=30, one process a
 	@mkdir -p $(SOAK_OUT)
 	@export SOAK_MINUTES=$(SOAK_MINUTES) SOAK_PROCESSES=$(SOAK_PROCESSES) SOAK_OUT=$(SOAK_OUT) SOAK_BASE=$(BASE) SOAK_COMMIT=$(COMMIT) \
 		SOAK_RECORD=$(abspath $(SOAK_RECORD)) SOAK_REPLAY=$(abspath $(SOAK_REPLAY)); cd $(SIMULATION_DIR) && \
-	exec $(SIMULATION) -test.timeout 0 -test.v -test.run $(if $(SOAK_REPLAY),TestSoakReplay,TestSoak$$)
+	exec $(SIMULATION) -test.timeout 0 -test.run $(if $(SOAK_REPLAY),TestSoakReplay,TestSoak$$)
 
 CONFORMANCE := $(BIN)/conformance.test
 export CHECK COMMAND MANIFESTS RETRY RETRY_MANIFEST READY READY_MANIFEST RUN_AS CONTROLLER_NAME

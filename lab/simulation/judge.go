@@ -87,10 +87,10 @@ type judge struct {
 	movedGateOff map[string]time.Time
 	// differs: the one case was there in which the gate off is not as the base.
 	differs bool
-	// deactivated is when a workload was so last, givenUp whether Kueue ever evicted it for
-	// a deactivation of its own.
+	// deactivated is when a workload was so last, givenUp when Kueue last evicted it for a
+	// deactivation of its own.
 	deactivated map[string]time.Time
-	givenUp     map[string]bool
+	givenUp     map[string]time.Time
 	// counts is the number of retries by workload and check.
 	counts map[string]map[kueue.AdmissionCheckReference]int32
 	// podsReadyUntil is the time that an eviction by PodsReadyTimeout has set.
@@ -164,7 +164,7 @@ func newJudge(w *World) *judge {
 		excused:        make(map[string]bool),
 		movedGateOff:   make(map[string]time.Time),
 		deactivated:    make(map[string]time.Time),
-		givenUp:        make(map[string]bool),
+		givenUp:        make(map[string]time.Time),
 		spoken:         make(map[string]map[kueue.AdmissionCheckReference]int),
 		known:          make(map[string]map[string]int),
 		cached:         make(map[string]map[string]int),
@@ -181,6 +181,14 @@ func newJudge(w *World) *judge {
 		moved:          make(map[string]time.Time),
 		dates:          make(map[string]string),
 	}
+}
+
+// seenOf is the revision of the workload that the process had seen which writes now.
+func (j *judge) seenOf(name string) int {
+	if seen := j.decidedOn.known[name]; seen != 0 {
+		return seen
+	}
+	return j.decidedOn.known[""]
 }
 
 func (j *judge) failure() error {
@@ -342,7 +350,9 @@ func (j *judge) onWrite(write memapi.Write) {
 	if workload.IsActive(old) && !workload.IsActive(wl) && !(workload.IsEvictedByDeactivation(old) && !conditionTrue(old, kueue.WorkloadRequeued)) {
 		j.deactivated[wl.Name] = time.Now()
 	}
-	j.givenUp[wl.Name] = j.givenUp[wl.Name] || ours && workload.IsEvictedDueToDeactivationByKueue(wl)
+	if ours && workload.IsEvictedDueToDeactivationByKueue(wl) && !workload.IsEvictedDueToDeactivationByKueue(old) {
+		j.givenUp[wl.Name] = time.Now()
+	}
 	if !workload.HasRetryChecks(wl) {
 		delete(j.excused, wl.Name)
 	}
@@ -511,7 +521,7 @@ func (j *judge) jobDeleted(write memapi.Write) {
 		}
 		// Times of conditions have no fractions of seconds. One that was activated
 		// meanwhile may be deleted on what was read before, as with the base.
-		if !j.givenUp[name] {
+		if j.givenUp[name].IsZero() {
 			j.fail("rule 11, retention", "the job of %s is deleted, which Kueue has not given up: %s", name, describe(wl))
 		} else if age := time.Since(j.deactivated[name]); age <= retention-time.Second-j.world.apart() {
 			j.fail("rule 11, retention", "the job of %s is deleted %s after the deactivation: %s", name, age, describe(wl))
@@ -519,19 +529,21 @@ func (j *judge) jobDeleted(write memapi.Write) {
 	}
 }
 
-// retained: the job of one that Kueue has deactivated is deleted in time. Those of slices and
-// of workers may run as another workload.
+// retained: the job of one that Kueue has deactivated is deleted in time, also if Kueue
+// acted on the deactivation late. Those of slices and of workers may run as another
+// workload.
 func (j *judge) retained(wl *kueue.Workload, overdue time.Duration) {
 	config := j.world.config
 	owner := metav1.GetControllerOf(wl)
-	if !config.Retention || config.Elastic || config.MultiKueue || owner == nil || !workload.IsEvictedDueToDeactivationByKueue(wl) || time.Since(j.deactivated[wl.Name]) <= retention+overdue {
+	since := min(time.Since(j.deactivated[wl.Name]), time.Since(j.givenUp[wl.Name]))
+	if !config.Retention || config.Elastic || config.MultiKueue || owner == nil || !workload.IsEvictedDueToDeactivationByKueue(wl) || since <= retention+overdue {
 		return
 	}
 	job := &unstructured.Unstructured{}
 	job.SetAPIVersion(owner.APIVersion)
 	job.SetKind(owner.Kind)
 	if err := j.world.admin.Get(context.Background(), client.ObjectKey{Namespace: wl.Namespace, Name: owner.Name}, job); err == nil && job.GetDeletionTimestamp() == nil {
-		j.fail("rule 11, retention", "the job of %s is still there %s after the deactivation: %s", wl.Name, time.Since(j.deactivated[wl.Name]), describe(wl))
+		j.fail("rule 11, retention", "the job of %s is still there %s after the deactivation: %s", wl.Name, since, describe(wl))
 	}
 }
 
@@ -763,10 +775,7 @@ func (j *judge) statusWrite(process string, old, wl *kueue.Workload) {
 	admitted := !workload.IsAdmitted(old) && workload.IsAdmitted(wl)
 	for _, before := range old.Status.AdmissionChecks {
 		after := workloadCheck(wl, before.Name)
-		seen := j.decidedOn.known[wl.Name]
-		if seen == 0 {
-			seen = j.decidedOn.known[""]
-		}
+		seen := j.seenOf(wl.Name)
 		if said := j.spoken[wl.Name][before.Name]; said > seen && (after == nil || !sameCheck(before, *after)) {
 			j.fail("rule 9", "%s changes check %s of %s from %s, said at %d, having seen %d only", process, before.Name, wl.Name, checkText(before), said, seen)
 		}
@@ -853,7 +862,11 @@ func (j *judge) statusWriteGateOff(old, wl *kueue.Workload) {
 	if !requeueAt(old).IsZero() && !requeueAt(wl).IsZero() && !requeueAt(wl).Equal(requeueAt(old)) {
 		j.movedGateOff[wl.Name] = requeueAt(wl)
 	}
-	if until := requeueAt(old); resetFromRetry(old, wl) && !workload.HasQuotaReservation(old) && !isDeactivation(wl) && !isDeactivation(old) && j.decided.Before(until) {
+	// The base writes over what it has not seen.
+	isReset := func(check kueue.AdmissionCheckState) bool {
+		return isResetFromRetry(check, wl) && j.spoken[wl.Name][check.Name] <= j.seenOf(wl.Name)
+	}
+	if until := requeueAt(old); slices.ContainsFunc(old.Status.AdmissionChecks, isReset) && !workload.HasQuotaReservation(old) && !isDeactivation(wl) && !isDeactivation(old) && j.decided.Before(until) {
 		j.fail("gate off, never early", "%s is requeued although it has to wait until %s: %s", wl.Name, j.at(until), describe(old))
 	}
 	if !j.excused[wl.Name] && workload.IsActive(wl) && !isDeactivation(old) && !requeueAt(old).IsZero() && requeueAt(wl).IsZero() && !workload.HasQuotaReservation(old) && workload.HasRetryChecks(wl) {
@@ -976,12 +989,12 @@ func requeuedAgain(old, wl *kueue.Workload) bool {
 }
 
 func resetFromRetry(old, wl *kueue.Workload) bool {
-	for _, before := range old.Status.AdmissionChecks {
-		if after := workloadCheck(wl, before.Name); before.State == kueue.CheckStateRetry && after != nil && after.State == kueue.CheckStatePending {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(old.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool { return isResetFromRetry(check, wl) })
+}
+
+func isResetFromRetry(before kueue.AdmissionCheckState, wl *kueue.Workload) bool {
+	after := workloadCheck(wl, before.Name)
+	return before.State == kueue.CheckStateRetry && after != nil && after.State == kueue.CheckStatePending
 }
 
 // quiet checks what has to hold when there is nothing left to do.
