@@ -149,10 +149,11 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 }
 
 // mergeConditions is mergeStatus for what may create conditions. Of a workload that is
-// queued by Reconcile, upstream leaves conditions out of later applies: the API server
-// refuses that for one that a merge patch has created, and so an apply does it before.
+// queued by Reconcile, now or once it requests what DRA has, upstream leaves conditions
+// out of later applies: the API server refuses that for one that a merge patch has
+// created, and so an apply does it before.
 func (r *WorkloadReconciler) mergeConditions(ctx context.Context, wl *kueue.Workload, update func(*kueue.Workload)) error {
-	if r.isQueuedByReconcile(wl) {
+	if mayRequestDRA(wl) {
 		updated := wl.DeepCopy()
 		update(updated)
 		created := slices.DeleteFunc(updated.Status.Conditions, func(cond metav1.Condition) bool {

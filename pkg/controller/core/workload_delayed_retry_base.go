@@ -81,6 +81,12 @@ func (r *WorkloadReconciler) isQueuedByReconcile(wl *kueue.Workload) bool {
 	return features.Enabled(features.DynamicResourceAllocation) && workload.HasDRA(wl)
 }
 
+// mayRequestDRA returns true if isQueuedByReconcile is true for the workload at some time,
+// whatever the gate says now.
+func mayRequestDRA(wl *kueue.Workload) bool {
+	return workload.HasDRA(wl)
+}
+
 // addToQueues puts the workload into the queues. Without its queue it is queued
 // with that.
 func (r *WorkloadReconciler) addToQueues(_ context.Context, wl *kueue.Workload) {

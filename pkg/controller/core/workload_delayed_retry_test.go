@@ -941,10 +941,14 @@ func TestBackoffOfWorkloadWithDRA(t *testing.T) {
 // Upstream leaves conditions out of later applies for a workload with DRA. The API server
 // takes that for those that an apply has created.
 func TestConditionsOfWorkloadWithDRA(t *testing.T) {
-	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
 	features.SetFeatureGateDuringTest(t, draGate, true)
+	expectConditionsCreatedByApply(t, utiltestingapi.MakePodSet(kueue.DefaultPodSetName, 1).ResourceClaimTemplate("claim", "template").Obj())
+}
+
+func expectConditionsCreatedByApply(t *testing.T, podSet *kueue.PodSet) {
+	t.Helper()
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
 	start := time.Now().Truncate(time.Second)
-	podSet := utiltestingapi.MakePodSet(kueue.DefaultPodSetName, 1).ResourceClaimTemplate("claim", "template").Obj()
 	f := newRetryFixture(t, retryWorkload(start).PodSets(*podSet).SimpleReserveQuota("cq", "flavor", start).
 		AdmissionCheck(kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStateRetry}).Obj(), start)
 	f.change(func(wl *kueue.Workload) {

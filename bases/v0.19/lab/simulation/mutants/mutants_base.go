@@ -75,6 +75,14 @@ var ofBase = []Mutant{
 		New:  "dra.NeedsDRAReconcile(e.ObjectNew, r.draBackedResources) && (MUTANT || workload.IsAdmissible(wlCopy)):",
 	},
 	{
+		// That a DeviceClass has it may be known later.
+		Name: "extended-resource-taken-for-none-of-dra", File: "pkg/controller/core/workload_delayed_retry_base.go",
+		Test: "pkg/controller/core TestConditionsOfWorkloadWithExtendedResource",
+		Why:  noDRA,
+		Old:  "features.Enabled(features.KueueDRAIntegrationExtendedResource) && slices",
+		New:  "features.Enabled(features.KueueDRAIntegrationExtendedResource) && !MUTANT && slices",
+	},
+	{
 		Name: "waiting-slice-finished", File: "pkg/workloadslicing/delayed_retry.go",
 		Test: "pkg/workloadslicing TestSliceWaitsForRetry",
 		Why:  scaled,

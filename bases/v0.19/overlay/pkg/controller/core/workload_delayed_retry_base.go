@@ -18,8 +18,11 @@ package core
 
 import (
 	"context"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	resourcehelpers "k8s.io/component-helpers/resource"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
@@ -27,6 +30,7 @@ import (
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/util/api"
 	clientutil "sigs.k8s.io/kueue/pkg/util/client"
+	utilresource "sigs.k8s.io/kueue/pkg/util/resource"
 	"sigs.k8s.io/kueue/pkg/workload"
 	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
 	workloadpatching "sigs.k8s.io/kueue/pkg/workload/patching"
@@ -67,6 +71,21 @@ func (r *WorkloadReconciler) reportEvent(wl *kueue.Workload, eventType, reason, 
 // queue the workload: what it requests has to be looked up first.
 func (r *WorkloadReconciler) isQueuedByReconcile(wl *kueue.Workload) bool {
 	return dra.NeedsDRAReconcile(wl, r.draBackedResources)
+}
+
+// mayRequestDRA returns true if isQueuedByReconcile is true for the workload at some time:
+// a DeviceClass may come that has its extended resource, and one on hold runs again.
+func mayRequestDRA(wl *kueue.Workload) bool {
+	return workload.HasDRA(wl) || features.Enabled(features.KueueDRAIntegrationExtendedResource) && slices.ContainsFunc(wl.Spec.PodSets, requestsExtendedResource)
+}
+
+func requestsExtendedResource(podSet kueue.PodSet) bool {
+	for name := range resourcehelpers.PodRequests(&corev1.Pod{Spec: podSet.Template.Spec}, resourcehelpers.PodResourcesOptions{}) {
+		if utilresource.IsExtendedResourceName(name) {
+			return true
+		}
+	}
+	return false
 }
 
 // isQueuedByEvent returns true if a workload whose backoff is over is left to the event

@@ -418,3 +418,9 @@ func TestPodGroupWithDRALeavesTheQueues(t *testing.T) {
 	f.reconcileAt(60*time.Second, 1, 0)
 	f.expectQueued(0, 0)
 }
+
+// A DeviceClass that has the extended resource may come later.
+func TestConditionsOfWorkloadWithExtendedResource(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.KueueDRAIntegrationExtendedResource, true)
+	expectConditionsCreatedByApply(t, utiltestingapi.MakePodSet(kueue.DefaultPodSetName, 1).Request("example.com/gpu", "1").Obj())
+}
