@@ -514,18 +514,27 @@ func (j *judge) jobDeleted(write memapi.Write) {
 		return
 	}
 	j.seenEvents["jobs deleted"]++
+	// One of an elastic job's slices is enough, as in the base. Times of conditions have no
+	// fractions of seconds. One that was activated meanwhile may be deleted on what was
+	// read before, as with the base.
+	var of string
+	var age time.Duration
 	for name, versions := range j.versions {
 		wl := versions[slices.Max(slices.Collect(maps.Keys(versions)))]
 		if !slices.ContainsFunc(wl.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == write.Old.GetUID() }) {
 			continue
 		}
-		// Times of conditions have no fractions of seconds. One that was activated
-		// meanwhile may be deleted on what was read before, as with the base.
-		if j.givenUp[name].IsZero() {
-			j.fail("rule 11, retention", "the job of %s is deleted, which Kueue has not given up: %s", name, describe(wl))
-		} else if age := time.Since(j.deactivated[name]); age <= retention-time.Second-j.world.apart() {
-			j.fail("rule 11, retention", "the job of %s is deleted %s after the deactivation: %s", name, age, describe(wl))
+		of += describe(wl) + " "
+		if !j.givenUp[name].IsZero() {
+			age = max(age, time.Since(j.deactivated[name]))
 		}
+	}
+	switch {
+	case of == "":
+	case age == 0:
+		j.fail("rule 11, retention", "the job is deleted, which Kueue has not given up, of %s", of)
+	case age <= retention-time.Second-j.world.apart():
+		j.fail("rule 11, retention", "the job is deleted %s after the deactivation, of %s", age, of)
 	}
 }
 

@@ -97,7 +97,7 @@ func (s *Scheduler) restoreReserved(ctx context.Context, wl *kueue.Workload) {
 	s.cache.AddOrUpdateWorkload(log, latest)
 	// The event of a release may have come before.
 	if !holdsQuota(s.latest(ctx, wl)) {
-		s.forget(log, latest)
+		s.cache.ForgetCopy(log, latest)
 	}
 }
 

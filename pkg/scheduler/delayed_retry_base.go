@@ -30,8 +30,13 @@ import (
 	"sigs.k8s.io/kueue/pkg/workloadslicing"
 )
 
-func (s *Scheduler) forget(log logr.Logger, wl *kueue.Workload) {
-	_ = s.cache.DeleteWorkload(log, wl) // not there is as good
+// forgetAssumed has the cache forget a reservation whose write failed.
+func (s *Scheduler) forgetAssumed(log logr.Logger, wl *kueue.Workload) error {
+	if features.Enabled(features.ACRequeueAfter) {
+		s.cache.ForgetCopy(log, wl)
+		return nil
+	}
+	return s.cache.ForgetWorkload(log, wl)
 }
 
 func (s *Scheduler) requeueAtOnce(ctx context.Context, info *workload.Info) {

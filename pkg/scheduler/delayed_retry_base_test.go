@@ -72,6 +72,14 @@ func updateInCache(log logr.Logger, cache *schdcache.Cache, oldWl, newWl *kueue.
 	return cache.UpdateWorkload(log, oldWl, newWl)
 }
 
+func deleteFromCache(log logr.Logger, cache *schdcache.Cache, wl *kueue.Workload) error {
+	return cache.DeleteWorkload(log, wl)
+}
+
+func addToQueues(_ logr.Logger, queues *qcache.Manager, wl *kueue.Workload) error {
+	return queues.AddOrUpdateWorkload(wl)
+}
+
 // The smaller slice keeps its quota as long as the larger one has none.
 func TestReplacedSliceIsFinishedAfterTheReservation(t *testing.T) {
 	cases := map[string]struct {

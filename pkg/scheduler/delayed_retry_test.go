@@ -267,6 +267,64 @@ func TestQuotaOfRefusedReservationIsForOthers(t *testing.T) {
 	}
 }
 
+// A workload is deactivated and activated while its reservation is written, which is
+// refused for that. It may have quota again by then, or be about to: that stays
+// accounted for.
+func TestRefusalAfterTheNextReservation(t *testing.T) {
+	for name, order := range map[string][]int{
+		"the next one is written":       {1, 0},
+		"the next one is to be written": {0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+			ctx, log := utiltesting.ContextWithLog(t)
+			rf := utiltestingapi.MakeResourceFlavor("rf").Obj()
+			cq := utiltestingapi.MakeClusterQueue("cq").ResourceGroup(*utiltestingapi.MakeFlavorQuotas(rf.Name).Resource(corev1.ResourceCPU, "1").Obj()).Obj()
+			lq := utiltestingapi.MakeLocalQueue("lq", metav1.NamespaceDefault).ClusterQueue(cq.Name).Obj()
+			wl := utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault).UID("wl").Queue("lq").Request(corev1.ResourceCPU, "1").Obj()
+			isRefused := false
+			cl := utiltesting.NewClientBuilder().
+				WithObjects(utiltesting.MakeNamespace(metav1.NamespaceDefault), rf, cq, lq, wl).
+				WithStatusSubresource(&kueue.Workload{}).
+				WithInterceptorFuncs(interceptor.Funcs{
+					SubResourcePatch: func(ctx context.Context, c client.Client, subresource string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+						if isRefused {
+							return apierrors.NewConflict(kueue.Resource("workloads"), wl.Name, errors.New("the object has been modified"))
+						}
+						return utiltesting.TreatSSAAsStrategicMerge(ctx, c, subresource, obj, patch, opts...)
+					},
+				}).Build()
+			cqCache := schdcache.New(cl)
+			qManager, processRequeues := newManagerAndRequeues(cl, cqCache)
+			cqCache.AddOrUpdateResourceFlavor(log, rf)
+			addQueues(ctx, t, cqCache, qManager, cq, lq)
+			scheduler := newScheduler(qManager, cqCache, cl, &utiltesting.EventRecorder{})
+			var writes []func()
+			scheduler.setAdmissionRoutineWrapper(heldBack(func(write func()) { writes = append(writes, write) }))
+			processRequeues(ctx)
+			scheduler.schedule(ctx)
+			if err := errors.Join(deleteFromCache(log, cqCache, wl), addToQueues(log, qManager, wl)); err != nil {
+				t.Fatalf("Deactivating and activating the workload: %v", err)
+			}
+			scheduler.schedule(ctx)
+			if len(writes) != 2 {
+				t.Fatalf("Unexpected number of reservations: %d, want 2", len(writes))
+			}
+			for _, i := range order {
+				isRefused = i == 0
+				writes[i]()
+			}
+			snapshot, err := cqCache.Snapshot(ctx)
+			if err != nil {
+				t.Fatalf("Taking a snapshot: %v", err)
+			}
+			if _, found := snapshot.ClusterQueue("cq").Workloads[workload.Key(wl)]; !found {
+				t.Error("The quota that the workload has is not accounted for")
+			}
+		})
+	}
+}
+
 // The note that a workload waits for the pods of others is refused. The quota that it
 // would have taken in that cycle is for those that have not found any.
 func TestQuotaOfRefusedNoteIsForOthers(t *testing.T) {

@@ -65,3 +65,11 @@ func updateInCache(log logr.Logger, cache *schdcache.Cache, _, newWl *kueue.Work
 	cache.AddOrUpdateWorkload(log, newWl)
 	return nil
 }
+
+func deleteFromCache(log logr.Logger, cache *schdcache.Cache, wl *kueue.Workload) error {
+	return cache.DeleteWorkload(log, workload.Key(wl))
+}
+
+func addToQueues(log logr.Logger, queues *qcache.Manager, wl *kueue.Workload) error {
+	return queues.AddOrUpdateWorkload(log, wl)
+}
