@@ -383,6 +383,16 @@ var corpus = []handmade{
 		},
 	},
 	{
+		// One that was deactivated and activated is reserved again before the reservation
+		// is refused that was made before.
+		name: "reserved again before a refusal",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1, PodsReady: true, KeepRequests: true, Slow: true, Strict: true, Cohort: true, Controllers: 2},
+			Steps: []Step{{Op: OpRetry, A: 14, B: 22, C: 28}, {Op: OpAdvance, A: 68, B: 38, C: 2}, {Op: OpSleep, A: 15, B: 133, C: 16}, {Op: OpActive, A: 3, B: 54, C: 10},
+				{Op: OpActive, A: 1, B: 7, C: 6}, {Op: OpJob, A: 1, B: 3, C: 180}},
+		},
+	},
+	{
 		// More jobs than quota, and a check that knows nothing but Retry.
 		name: "a busy check",
 		Schedule: Schedule{

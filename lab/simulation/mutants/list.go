@@ -428,6 +428,13 @@ var All = append([]Mutant{
 		New:  "if !MUTANT {\ne.LastAssignment = nil\n}\n\t}\n\treturn e\n",
 	},
 	{
+		Name: "next-reservation-forgotten", File: "pkg/cache/scheduler/delayed_retry.go",
+		Test: "pkg/scheduler TestRefusalAfterTheNextReservation",
+		Why:  tooSeldom,
+		Old:  "!found || info.Obj != wl {",
+		New:  "!found || !MUTANT && info.Obj != wl {",
+	},
+	{
 		Name: "release-missed", File: scheduler,
 		Test: "pkg/scheduler TestRefusedSecondPass/its_quota_is_released_while_it_is_put_back",
 		Why:  tooShort,
