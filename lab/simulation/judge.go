@@ -1078,8 +1078,9 @@ func (j *judge) quiet() error {
 		case now.Sub(until) > overdue:
 			j.fail("rule 7, never stuck", "%s should have been requeued at %s: %s", wl.Name, j.at(until), describe(wl))
 		}
-		// With the gate off v0.14 ends a backoff, and may leave its time.
-		isEnded := j.world.config.SwitchGate && conditionTrue(wl, kueue.WorkloadRequeued)
+		// With the gate off v0.14 ends a backoff, and may leave its time; or it records one
+		// with no condition for it.
+		isEnded := j.world.config.SwitchGate && !apimeta.IsStatusConditionFalse(wl.Status.Conditions, kueue.WorkloadRequeued)
 		if at := requeueAt(wl); !stopped && !at.IsZero() && now.Sub(at) > overdue && !workload.HasQuotaReservation(wl) && !isEnded {
 			j.fail("rule 7, never stuck", "requeueAt is over: %s", describe(wl))
 		}
