@@ -91,6 +91,9 @@ type judge struct {
 	// deactivation of its own.
 	deactivated map[string]time.Time
 	givenUp     map[string]time.Time
+	// reactivated are those that hold the quota which they had when they were deactivated,
+	// and activated again: others may have been given it, as in the base.
+	reactivated map[string]bool
 	// counts is the number of retries by workload and check.
 	counts map[string]map[kueue.AdmissionCheckReference]int32
 	// podsReadyUntil is the time that an eviction by PodsReadyTimeout has set.
@@ -165,6 +168,7 @@ func newJudge(w *World) *judge {
 		movedGateOff:   make(map[string]time.Time),
 		deactivated:    make(map[string]time.Time),
 		givenUp:        make(map[string]time.Time),
+		reactivated:    make(map[string]bool),
 		spoken:         make(map[string]map[kueue.AdmissionCheckReference]int),
 		known:          make(map[string]map[string]int),
 		cached:         make(map[string]map[string]int),
@@ -349,6 +353,12 @@ func (j *judge) onWrite(write memapi.Write) {
 	// An activation that was taken back before Kueue acted on it has left no trace.
 	if workload.IsActive(old) && !workload.IsActive(wl) && !(workload.IsEvictedByDeactivation(old) && !conditionTrue(old, kueue.WorkloadRequeued)) {
 		j.deactivated[wl.Name] = time.Now()
+	}
+	switch {
+	case !workload.HasQuotaReservation(wl):
+		delete(j.reactivated, wl.Name)
+	case !workload.IsActive(old) && workload.IsActive(wl):
+		j.reactivated[wl.Name] = true
 	}
 	if ours && workload.IsEvictedDueToDeactivationByKueue(wl) && !workload.IsEvictedDueToDeactivationByKueue(old) {
 		j.givenUp[wl.Name] = time.Now()

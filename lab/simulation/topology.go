@@ -122,10 +122,10 @@ func (j *judge) topology(old, wl *kueue.Workload) {
 	}
 }
 
-// overcommitted: who has chosen a node for one, and was refused, has not forgotten the
-// quota that it holds. One who was not told of a reservation may.
+// overcommitted: who was refused has not forgotten the quota that others hold, or the
+// same one for whom it has chosen a node. One who was not told of a reservation may.
 func (j *judge) overcommitted(held int) {
-	if j.world.config.Replicas == 1 && !j.world.unanswered && held > cpus {
+	if j.world.config.Replicas == 1 && !j.world.unanswered && held-len(j.reactivated) > cpus {
 		j.fail("second pass", "quota for %d is held by %d", cpus, held)
 	}
 }

@@ -62,17 +62,20 @@ func (s *Scheduler) retriedAfter(ctx context.Context, err error, e *entry) bool 
 	return true
 }
 
-// afterRefusal sees to the quota that the cache has just forgotten, because the write
-// of a reservation was refused: with the gate on it is if somebody wrote in between.
-func (s *Scheduler) afterRefusal(ctx context.Context, e *entry) {
+// afterRefusal has the cache forget a reservation whose write failed, and returns whether
+// the workload is accounted for by another copy already. With the gate on a write is
+// refused if somebody wrote in between: the workload may hold quota still, as in a second
+// pass, or again.
+func (s *Scheduler) afterRefusal(ctx context.Context, e *entry, assumed *kueue.Workload) bool {
+	log := ctrl.LoggerFrom(ctx)
 	if !features.Enabled(features.ACRequeueAfter) {
-		return
+		s.forget(log, assumed)
+		return false
 	}
-	if workload.HasQuotaReservation(e.Obj) {
-		s.restoreReserved(ctx, e.Obj)
-	}
+	isReplaced := s.cache.ForgetCopy(log, assumed, func() *kueue.Workload { return s.reserved(ctx, e.Obj) })
 	// Others found the quota taken, and the workload may have to wait now.
 	s.queueInadmissible(ctx, e.ClusterQueue)
+	return isReplaced
 }
 
 // scanningAnew returns the entry of a workload whose reservation was refused, which
@@ -85,20 +88,14 @@ func scanningAnew(e entry) entry {
 	return e
 }
 
-// restoreReserved puts a workload that held quota when it was seen, as in a second
-// pass, back into the cache if it still does.
-func (s *Scheduler) restoreReserved(ctx context.Context, wl *kueue.Workload) {
-	log := ctrl.LoggerFrom(ctx)
+// reserved returns the workload as it is now, or nil if it holds no quota.
+func (s *Scheduler) reserved(ctx context.Context, wl *kueue.Workload) *kueue.Workload {
 	latest := s.latest(ctx, wl)
 	if !holdsQuota(latest) {
-		return
+		return nil
 	}
 	workload.AdjustResources(ctx, s.client, latest)
-	s.cache.AddOrUpdateWorkload(log, latest)
-	// The event of a release may have come before.
-	if !holdsQuota(s.latest(ctx, wl)) {
-		s.cache.ForgetCopy(log, latest)
-	}
+	return latest
 }
 
 // latest returns nil if the workload is deleted.

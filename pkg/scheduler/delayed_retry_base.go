@@ -30,13 +30,8 @@ import (
 	"sigs.k8s.io/kueue/pkg/workloadslicing"
 )
 
-// forgetAssumed has the cache forget a reservation whose write failed.
-func (s *Scheduler) forgetAssumed(log logr.Logger, wl *kueue.Workload) error {
-	if features.Enabled(features.ACRequeueAfter) {
-		s.cache.ForgetCopy(log, wl)
-		return nil
-	}
-	return s.cache.ForgetWorkload(log, wl)
+func (s *Scheduler) forget(log logr.Logger, wl *kueue.Workload) {
+	_ = s.cache.ForgetWorkload(log, wl) // not there is as good
 }
 
 func (s *Scheduler) requeueAtOnce(ctx context.Context, info *workload.Info) {

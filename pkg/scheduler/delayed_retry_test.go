@@ -396,20 +396,17 @@ func TestRefusedSecondPass(t *testing.T) {
 	}
 	spoken := kueue.AdmissionCheckState{Name: "check", State: kueue.CheckStateReady, Message: "news"}
 	cases := map[string]struct {
-		latest  *utiltestingapi.WorkloadWrapper
-		deleted bool
-		// releasedAfter is the number of reads after which the quota is released.
-		releasedAfter  int
+		latest         *utiltestingapi.WorkloadWrapper
+		deleted        bool
 		wantCached     bool
 		wantSecondPass bool
 	}{
-		"a check spoke":                              {latest: seen().UnhealthyNodes("node").AdmissionChecks(spoken), wantCached: true, wantSecondPass: true},
-		"the node is healthy again":                  {latest: seen(), wantCached: true},
-		"it was evicted":                             {latest: seen().UnhealthyNodes("node").Condition(metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByAdmissionCheck}), wantCached: true},
-		"it was deactivated":                         {latest: seen().AdmissionChecks(spoken).Active(false)},
-		"its quota was released":                     {latest: utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault).Queue("lq").Request(corev1.ResourceCPU, "1")},
-		"its quota is released while it is put back": {latest: seen().AdmissionChecks(spoken), releasedAfter: 2},
-		"it was deleted":                             {latest: seen(), deleted: true},
+		"a check spoke":             {latest: seen().UnhealthyNodes("node").AdmissionChecks(spoken), wantCached: true, wantSecondPass: true},
+		"the node is healthy again": {latest: seen(), wantCached: true},
+		"it was evicted":            {latest: seen().UnhealthyNodes("node").Condition(metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByAdmissionCheck}), wantCached: true},
+		"it was deactivated":        {latest: seen().AdmissionChecks(spoken).Active(false)},
+		"its quota was released":    {latest: utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault).Queue("lq").Request(corev1.ResourceCPU, "1")},
+		"it was deleted":            {latest: seen(), deleted: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -421,21 +418,11 @@ func TestRefusedSecondPass(t *testing.T) {
 			lq := utiltestingapi.MakeLocalQueue("lq", metav1.NamespaceDefault).ClusterQueue(cqName).Obj()
 			old := seen().UnhealthyNodes("node").ResourceVersion("1").Obj()
 			latest := tc.latest.ResourceVersion("2").Obj()
-			reads := 0
 			cl := utiltesting.NewClientBuilder().
 				WithObjects(utiltesting.MakeNamespace(metav1.NamespaceDefault), rf, cq, lq, latest).
 				WithStatusSubresource(&kueue.Workload{}).
 				WithInterceptorFuncs(interceptor.Funcs{
 					SubResourcePatch: utiltesting.TreatSSAAsStrategicMerge,
-					Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-						err := c.Get(ctx, key, obj, opts...)
-						if wl, ok := obj.(*kueue.Workload); ok {
-							if reads++; tc.releasedAfter > 0 && reads > tc.releasedAfter {
-								wl.Status = kueue.WorkloadStatus{}
-							}
-						}
-						return err
-					},
 				}).Build()
 			if tc.deleted {
 				if err := cl.Delete(ctx, latest); err != nil {

@@ -405,11 +405,11 @@ var All = append([]Mutant{
 		New:  "if !MUTANT {\ne.LastAssignment = nil\n}// nothing",
 	},
 	{
-		Name: "reservation-not-restored", File: scheduler,
+		Name: "reservation-not-restored", File: "pkg/cache/scheduler/delayed_retry.go",
 		Test: "pkg/scheduler TestRefusedSecondPass/a_check_spoke",
 		Why:  tooShort,
-		Old:  "if workload.HasQuotaReservation(e.Obj) {",
-		New:  "if !MUTANT && workload.HasQuotaReservation(e.Obj) {",
+		Old:  "latest := reserved(); latest != nil {",
+		New:  "latest := reserved(); latest != nil && !MUTANT {",
 	},
 	{
 		// Until something else happens in their ClusterQueue.
@@ -431,15 +431,8 @@ var All = append([]Mutant{
 		Name: "next-reservation-forgotten", File: "pkg/cache/scheduler/delayed_retry.go",
 		Test: "pkg/scheduler TestRefusalAfterTheNextReservation",
 		Why:  tooSeldom,
-		Old:  "!found || info.Obj != wl {",
-		New:  "!found || !MUTANT && info.Obj != wl {",
-	},
-	{
-		Name: "release-missed", File: scheduler,
-		Test: "pkg/scheduler TestRefusedSecondPass/its_quota_is_released_while_it_is_put_back",
-		Why:  tooShort,
-		Old:  `if !holdsQuota(s.latest(ctx, wl)) {`,
-		New:  `if !MUTANT && !holdsQuota(s.latest(ctx, wl)) {`,
+		Old:  "if info.Obj != wl {",
+		New:  "if !MUTANT && info.Obj != wl {",
 	},
 	{
 		Name: "reason-written-over", File: scheduler,

@@ -52,6 +52,22 @@ var ofBase = []Mutant{
 		New:   "if !MUTANT && oldW.Spec.QueueName != w.Spec.QueueName {",
 	},
 	{
+		// Its ClusterQueue is deleted while its reservation is written.
+		Name: "assumed-for-ever", File: "pkg/cache/scheduler/delayed_retry_base.go",
+		Test: "pkg/cache/scheduler TestForgetCopyWithoutItsQueue",
+		Why:  tooSeldom,
+		Old:  "c.assumedWorkloads[key] == wl.Status.Admission.ClusterQueue {",
+		New:  "!MUTANT && c.assumedWorkloads[key] == wl.Status.Admission.ClusterQueue {",
+	},
+	{
+		// The cache of v0.19 leaves it out itself.
+		Name: "inactive-one-restored", File: scheduler,
+		Test: "pkg/scheduler TestRefusedSecondPass/it_was_deactivated",
+		Why:  tooShort,
+		Old:  "if !holdsQuota(latest) {",
+		New:  "if latest == nil || !MUTANT && !holdsQuota(latest) {",
+	},
+	{
 		// The controller of pods applies it without force, and meets a conflict for ever.
 		Name: "condition-of-the-pod-controller-written", File: "pkg/workload/delayed_retry_message.go", Reach: "pods",
 		Rules: []string{"rule 7, never stuck"},

@@ -23,21 +23,34 @@ import (
 	"sigs.k8s.io/kueue/pkg/workload"
 )
 
-// ForgetCopy forgets the workload if it is accounted for by this very copy. An event,
-// or the next reservation of a workload that was released meanwhile, puts another one
-// in its place: what that says is not over with this one.
-func (c *Cache) ForgetCopy(log logr.Logger, wl *kueue.Workload) {
+// ForgetCopy forgets the workload if it is accounted for by this very copy, and accounts
+// for the one that reserved returns instead, unless that is nil. It returns whether
+// another copy is accounted for already, which an event has brought, or the next
+// reservation of a workload that was released meanwhile.
+//
+// Reserved reads what the informer has, under the lock: the handler of a later event
+// waits for it.
+func (c *Cache) ForgetCopy(log logr.Logger, wl *kueue.Workload, reserved func() *kueue.Workload) bool {
 	c.Lock()
 	defer c.Unlock()
+	var info *workload.Info
 	cq := c.hm.ClusterQueue(wl.Status.Admission.ClusterQueue)
-	if cq == nil {
-		return
+	if cq != nil {
+		info = cq.Workloads[workload.Key(wl)]
 	}
-	if info, found := cq.Workloads[workload.Key(wl)]; !found || info.Obj != wl {
-		return
+	if info == nil {
+		c.forgetAssumed(wl)
+		return false
+	}
+	if info.Obj != wl {
+		return true
 	}
 	c.forgetFrom(log, cq, wl)
 	if c.podsReadyTracking {
 		c.podsReadyCond.Broadcast()
 	}
+	if latest := reserved(); latest != nil {
+		c.accountFor(log, latest)
+	}
+	return false
 }

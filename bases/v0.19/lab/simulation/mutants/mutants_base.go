@@ -75,6 +75,22 @@ var ofBase = []Mutant{
 		New:  "dra.NeedsDRAReconcile(e.ObjectNew, r.draBackedResources) && (MUTANT || workload.IsAdmissible(wlCopy)):",
 	},
 	{
+		// Charged by name while the next reservation is written.
+		Name: "penalty-of-the-next-reservation", File: scheduler,
+		Test: "pkg/scheduler TestPenaltyOfTheNextReservation",
+		Why:  "needs admission fair sharing, which the simulation does not have",
+		Old:  "s.queueInadmissible(ctx, e.ClusterQueue)\n\treturn isReplaced",
+		New:  "s.queueInadmissible(ctx, e.ClusterQueue)\n\treturn isReplaced && !MUTANT",
+	},
+	{
+		// Reconcile sees it without the reservation that is being written.
+		Name: "reservation-forgotten-by-reconcile", File: "pkg/controller/core/workload_controller.go",
+		Test: "pkg/controller/core TestReservationWithDRAStaysAccountedFor",
+		Why:  noDRA,
+		Old:  "} else if !features.Enabled(features.ACRequeueAfter) {\n\t\t\tif !r.cache",
+		New:  "} else if MUTANT || !features.Enabled(features.ACRequeueAfter) {\n\t\t\tif !r.cache",
+	},
+	{
 		// That a DeviceClass has it may be known later.
 		Name: "extended-resource-taken-for-none-of-dra", File: "pkg/controller/core/workload_delayed_retry_base.go",
 		Test: "pkg/controller/core TestConditionsOfWorkloadWithExtendedResource",

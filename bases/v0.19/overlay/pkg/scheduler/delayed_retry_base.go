@@ -28,13 +28,8 @@ import (
 	"sigs.k8s.io/kueue/pkg/workload"
 )
 
-// forgetAssumed has the cache forget a reservation whose write failed.
-func (s *Scheduler) forgetAssumed(log logr.Logger, wl *kueue.Workload) error {
-	if features.Enabled(features.ACRequeueAfter) {
-		s.cache.ForgetCopy(log, wl)
-		return nil
-	}
-	return s.cache.DeleteWorkload(log, workload.Key(wl))
+func (s *Scheduler) forget(log logr.Logger, wl *kueue.Workload) {
+	_ = s.cache.DeleteWorkload(log, workload.Key(wl)) // not there is as good
 }
 
 // passOver has the queues not take a head any more for one that is being tried, when

@@ -29,10 +29,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	config "sigs.k8s.io/kueue/apis/config/v1beta2"
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
+	queueafs "sigs.k8s.io/kueue/pkg/cache/queue/afs"
 	schdcache "sigs.k8s.io/kueue/pkg/cache/scheduler"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/scheduler/preemption"
+	utilqueue "sigs.k8s.io/kueue/pkg/util/queue"
 	"sigs.k8s.io/kueue/pkg/util/routine"
 	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta2"
@@ -195,5 +199,58 @@ func TestReplacedSliceAfterAnotherWrite(t *testing.T) {
 				t.Errorf("Unexpected end of the old slice: %t, want %t", got, tc.wantReplaced)
 			}
 		})
+	}
+}
+
+// The usage of a LocalQueue is charged for a reservation while it is written: one that is
+// refused takes back nothing of the next one's.
+func TestPenaltyOfTheNextReservation(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	ctx, log := utiltesting.ContextWithLog(t)
+	fairSharing := &config.AdmissionFairSharing{
+		UsageHalfLifeTime: metav1.Duration{Duration: time.Hour}, UsageSamplingInterval: metav1.Duration{Duration: time.Minute},
+		ResourceWeights: map[corev1.ResourceName]float64{corev1.ResourceCPU: 1},
+	}
+	rf := utiltestingapi.MakeResourceFlavor("rf").Obj()
+	cq := utiltestingapi.MakeClusterQueue("cq").ResourceGroup(*utiltestingapi.MakeFlavorQuotas(rf.Name).Resource(corev1.ResourceCPU, "1").Obj()).
+		AdmissionMode(kueue.UsageBasedAdmissionFairSharing).Obj()
+	lq := utiltestingapi.MakeLocalQueue("lq", metav1.NamespaceDefault).ClusterQueue(cq.Name).Obj()
+	wl := utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault).UID("wl").Queue("lq").Request(corev1.ResourceCPU, "1").Obj()
+	isRefused := false
+	cl := utiltesting.NewClientBuilder().
+		WithObjects(utiltesting.MakeNamespace(metav1.NamespaceDefault), rf, cq, lq, wl).
+		WithStatusSubresource(&kueue.Workload{}).
+		WithInterceptorFuncs(interceptor.Funcs{
+			SubResourcePatch: func(ctx context.Context, c client.Client, subresource string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+				if isRefused {
+					return apierrors.NewConflict(kueue.Resource("workloads"), wl.Name, errors.New("the object has been modified"))
+				}
+				return utiltesting.TreatSSAAsStrategicMerge(ctx, c, subresource, obj, patch, opts...)
+			},
+		}).Build()
+	cqCache := schdcache.New(cl, schdcache.WithAdmissionFairSharing(fairSharing))
+	qManager := newManagerForTest(cl, cqCache, qcache.WithAdmissionFairSharing(fairSharing))
+	cqCache.AddOrUpdateResourceFlavor(log, rf)
+	addQueues(ctx, t, cqCache, qManager, cq, lq)
+	scheduler := newScheduler(qManager, cqCache, cl, &utiltesting.EventRecorder{}, WithAdmissionFairSharing(fairSharing))
+	var writes []func()
+	scheduler.setAdmissionRoutineWrapper(heldBack(func(write func()) { writes = append(writes, write) }))
+	scheduler.schedule(ctx)
+	if err := deleteFromCache(log, cqCache, wl); err != nil { // it is deactivated
+		t.Fatalf("Deleting the workload from the cache: %v", err)
+	}
+	lqKey := utilqueue.NewLocalQueueReference(metav1.NamespaceDefault, "lq")
+	qManager.AfsUsageLedger.SubPenalty(lqKey, queueafs.WorkloadReference(workload.Key(wl)))
+	if err := addToQueues(log, qManager, wl); err != nil {
+		t.Fatalf("Queueing the workload again: %v", err)
+	}
+	scheduler.schedule(ctx)
+	if len(writes) != 2 {
+		t.Fatalf("Unexpected number of reservations: %d, want 2", len(writes))
+	}
+	isRefused = true
+	writes[0]()
+	if !qManager.AfsUsageLedger.HasPendingPenalty(lqKey) {
+		t.Error("The LocalQueue is charged for nothing while the next reservation is written")
 	}
 }

@@ -23,7 +23,14 @@ import (
 	"sigs.k8s.io/kueue/pkg/workload"
 )
 
+// forgetAssumed has nothing to do: what is assumed is in its ClusterQueue alone.
+func (c *Cache) forgetAssumed(*kueue.Workload) {}
+
 func (c *Cache) forgetFrom(log logr.Logger, cq *clusterQueue, wl *kueue.Workload) {
 	delete(c.workloadAssignedQueues, workload.Key(wl))
 	cq.forgetWorkload(log, workload.Key(wl))
+}
+
+func (c *Cache) accountFor(log logr.Logger, wl *kueue.Workload) {
+	_, _ = c.addOrUpdateWorkloadWithoutLock(log, wl) // not without its ClusterQueue
 }

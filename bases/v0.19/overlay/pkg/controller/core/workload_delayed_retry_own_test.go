@@ -30,6 +30,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	config "sigs.k8s.io/kueue/apis/config/v1beta2"
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
@@ -423,4 +424,28 @@ func TestPodGroupWithDRALeavesTheQueues(t *testing.T) {
 func TestConditionsOfWorkloadWithExtendedResource(t *testing.T) {
 	features.SetFeatureGateDuringTest(t, features.KueueDRAIntegrationExtendedResource, true)
 	expectConditionsCreatedByApply(t, utiltestingapi.MakePodSet(kueue.DefaultPodSetName, 1).Request("example.com/gpu", "1").Obj())
+}
+
+// A reservation of what requests DRA is being written when Reconcile sees the workload
+// without it, and not admissible: it stays accounted for.
+func TestReservationWithDRAStaysAccountedFor(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	features.SetFeatureGateDuringTest(t, draGate, true)
+	start := time.Now().Truncate(time.Second)
+	podSet := utiltestingapi.MakePodSet(kueue.DefaultPodSetName, 1).Request(corev1.ResourceCPU, "1").ResourceClaimTemplate("claim", "template").Obj()
+	pending := retryWorkload(start).PodSets(*podSet).AdmissionChecks(
+		kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStatePending}, kueue.AdmissionCheckState{Name: "b", State: kueue.CheckStatePending}).
+		Condition(metav1.Condition{Type: kueue.WorkloadWaitingForReplacementPods, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByAdmissionCheck}).Obj()
+	f := newActiveRetryFixture(t, pending, start)
+	assumed := pending.DeepCopy()
+	workload.SetQuotaReservation(assumed, utiltestingapi.MakeAdmission("cq").Obj(), f.clock)
+	f.reconciler.cache.AddOrUpdateWorkload(ctrl.LoggerFrom(f.ctx), assumed)
+	if _, err := f.reconciler.Reconcile(f.ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(pending)}); err != nil {
+		t.Logf("Reconciling: %v", err)
+	}
+	info := workload.NewInfo(assumed)
+	info.ClusterQueue = "cq"
+	if !f.reconciler.cache.IsAdded(*info) {
+		t.Error("The reservation is not accounted for any more")
+	}
 }
