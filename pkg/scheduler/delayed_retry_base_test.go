@@ -72,7 +72,9 @@ func updateInCache(log logr.Logger, cache *schdcache.Cache, oldWl, newWl *kueue.
 	return cache.UpdateWorkload(log, oldWl, newWl)
 }
 
-func deleteFromCache(log logr.Logger, cache *schdcache.Cache, wl *kueue.Workload) error {
+// deactivated does what the event of a deactivation does.
+func deactivated(log logr.Logger, cache *schdcache.Cache, queues *qcache.Manager, wl *kueue.Workload) error {
+	queues.DeleteWorkload(wl)
 	return cache.DeleteWorkload(log, wl)
 }
 

@@ -303,7 +303,7 @@ func TestRefusalAfterTheNextReservation(t *testing.T) {
 			scheduler.setAdmissionRoutineWrapper(heldBack(func(write func()) { writes = append(writes, write) }))
 			processRequeues(ctx)
 			scheduler.schedule(ctx)
-			if err := errors.Join(deleteFromCache(log, cqCache, wl), addToQueues(log, qManager, wl)); err != nil {
+			if err := errors.Join(deactivated(log, cqCache, qManager, wl), addToQueues(log, qManager, wl)); err != nil {
 				t.Fatalf("Deactivating and activating the workload: %v", err)
 			}
 			scheduler.schedule(ctx)

@@ -66,7 +66,9 @@ func updateInCache(log logr.Logger, cache *schdcache.Cache, _, newWl *kueue.Work
 	return nil
 }
 
-func deleteFromCache(log logr.Logger, cache *schdcache.Cache, wl *kueue.Workload) error {
+// deactivated does what the event of a deactivation does.
+func deactivated(log logr.Logger, cache *schdcache.Cache, queues *qcache.Manager, wl *kueue.Workload) error {
+	queues.DeleteWorkload(log, workload.Key(wl))
 	return cache.DeleteWorkload(log, workload.Key(wl))
 }
 

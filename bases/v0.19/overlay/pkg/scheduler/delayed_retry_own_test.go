@@ -236,8 +236,8 @@ func TestPenaltyOfTheNextReservation(t *testing.T) {
 	var writes []func()
 	scheduler.setAdmissionRoutineWrapper(heldBack(func(write func()) { writes = append(writes, write) }))
 	scheduler.schedule(ctx)
-	if err := deleteFromCache(log, cqCache, wl); err != nil { // it is deactivated
-		t.Fatalf("Deleting the workload from the cache: %v", err)
+	if err := deactivated(log, cqCache, qManager, wl); err != nil {
+		t.Fatalf("Deactivating the workload: %v", err)
 	}
 	lqKey := utilqueue.NewLocalQueueReference(metav1.NamespaceDefault, "lq")
 	qManager.AfsUsageLedger.SubPenalty(lqKey, queueafs.WorkloadReference(workload.Key(wl)))
