@@ -79,8 +79,8 @@ var ofBase = []Mutant{
 		Name: "penalty-of-the-next-reservation", File: scheduler,
 		Test: "pkg/scheduler TestPenaltyOfTheNextReservation",
 		Why:  "needs admission fair sharing, which the simulation does not have",
-		Old:  "s.queueInadmissible(ctx, e.ClusterQueue)\n\treturn isReplaced",
-		New:  "s.queueInadmissible(ctx, e.ClusterQueue)\n\treturn isReplaced && !MUTANT",
+		Old:  "return isReplaced\n",
+		New:  "return isReplaced && !MUTANT\n",
 	},
 	{
 		// Reconcile sees it without the reservation that is being written.
