@@ -63,19 +63,19 @@ func (s *Scheduler) retriedAfter(ctx context.Context, err error, e *entry) bool 
 }
 
 // afterRefusal has the cache forget a reservation whose write failed, and returns whether
-// the workload is accounted for by another copy already. With the gate on a write is
-// refused if somebody wrote in between: the workload may hold quota still, as in a second
-// pass, or again.
+// the cache accounts for the workload all the same. With the gate on a write is refused if
+// somebody wrote in between: the workload may hold quota still, as in a second pass, or
+// again.
 func (s *Scheduler) afterRefusal(ctx context.Context, e *entry, assumed *kueue.Workload) bool {
 	log := ctrl.LoggerFrom(ctx)
 	if !features.Enabled(features.ACRequeueAfter) {
 		s.forget(log, assumed)
 		return false
 	}
-	isReplaced := s.cache.ForgetCopy(log, assumed, func() *kueue.Workload { return s.reserved(ctx, e.Obj) })
+	isAccountedFor := s.cache.ForgetCopy(log, assumed, func() *kueue.Workload { return s.reserved(ctx, e.Obj) })
 	// Others found the quota taken, and the workload may have to wait now.
 	s.queueInadmissible(ctx, e.ClusterQueue)
-	return isReplaced
+	return isAccountedFor
 }
 
 // scanningAnew returns the entry of a workload whose reservation was refused, which

@@ -408,8 +408,8 @@ var All = append([]Mutant{
 		Name: "reservation-not-restored", File: "pkg/cache/scheduler/delayed_retry.go",
 		Test: "pkg/scheduler TestRefusedSecondPass/a_check_spoke",
 		Why:  tooShort,
-		Old:  "latest := reserved(); latest != nil {",
-		New:  "latest := reserved(); latest != nil && !MUTANT {",
+		Old:  "if latest == nil {\n\t\treturn false",
+		New:  "if latest == nil || MUTANT {\n\t\treturn false",
 	},
 	{
 		// Until something else happens in their ClusterQueue.

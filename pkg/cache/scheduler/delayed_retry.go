@@ -23,10 +23,11 @@ import (
 	"sigs.k8s.io/kueue/pkg/workload"
 )
 
-// ForgetCopy forgets the workload if it is accounted for by this very copy, and accounts
-// for the one that reserved returns instead, unless that is nil. It returns whether
-// another copy is accounted for already, which an event has brought, or the next
-// reservation of a workload that was released meanwhile.
+// ForgetCopy forgets the workload if its ClusterQueue accounts for it by this very copy,
+// and accounts for the one that reserved returns instead, unless that is nil. Another
+// copy, which an event has brought, or the next reservation of a workload that was
+// released meanwhile, stays. It returns whether the workload is accounted for then, of
+// the same LocalQueue.
 //
 // Reserved reads what the informer has, under the lock: the handler of a later event
 // waits for it.
@@ -43,14 +44,16 @@ func (c *Cache) ForgetCopy(log logr.Logger, wl *kueue.Workload, reserved func() 
 		return false
 	}
 	if info.Obj != wl {
-		return true
+		return info.Obj.Spec.QueueName == wl.Spec.QueueName
 	}
 	c.forgetFrom(log, cq, wl)
 	if c.podsReadyTracking {
 		c.podsReadyCond.Broadcast()
 	}
-	if latest := reserved(); latest != nil {
-		c.accountFor(log, latest)
+	latest := reserved()
+	if latest == nil {
+		return false
 	}
-	return false
+	c.accountFor(log, latest)
+	return latest.Spec.QueueName == wl.Spec.QueueName
 }

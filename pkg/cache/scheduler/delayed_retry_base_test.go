@@ -51,7 +51,7 @@ func TestForgetCopyWithoutItsQueue(t *testing.T) {
 				}
 			}
 			if cache.ForgetCopy(log, wl, func() *kueue.Workload { return nil }) {
-				t.Error("Another copy is accounted for")
+				t.Error("The workload is accounted for")
 			}
 			if info := workload.NewInfo(wl); cache.IsAssumedOrAdmittedWorkload(*info) {
 				t.Error("The workload is still assumed")

@@ -36,18 +36,21 @@ func TestForgetCopy(t *testing.T) {
 	version := func(version string) *kueue.Workload {
 		return utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault).ResourceVersion(version).Request(corev1.ResourceCPU, "1").SimpleReserveQuota("cq", "rf", now).Obj()
 	}
+	moved := version("4")
+	moved.Spec.QueueName = "other"
 	for name, tc := range map[string]struct {
-		newer        *kueue.Workload
-		reserved     *kueue.Workload
-		want         []string
-		wantReplaced bool
+		newer    *kueue.Workload
+		reserved *kueue.Workload
+		want     []string
+		// wantQueue: of the same LocalQueue.
+		wantQueue bool
 	}{
-		"it holds no quota":                    {},
-		"it holds quota":                       {reserved: version("2"), want: []string{"2"}},
-		"an event has come":                    {newer: version("2"), reserved: version("2"), want: []string{"2"}, wantReplaced: true},
-		"an event has come, which is newer":    {newer: version("3"), reserved: version("2"), want: []string{"3"}, wantReplaced: true},
-		"another reservation has come":         {newer: version("1"), want: []string{"1"}, wantReplaced: true},
-		"an event has come of what holds none": {newer: version("2"), want: []string{"2"}, wantReplaced: true}, // another one will
+		"it holds no quota":                 {},
+		"it holds quota":                    {reserved: version("2"), want: []string{"2"}, wantQueue: true},
+		"it holds quota of another queue":   {reserved: moved, want: []string{"4"}},
+		"an event has come, which is newer": {newer: version("3"), reserved: version("2"), want: []string{"3"}, wantQueue: true},
+		"another reservation has come":      {newer: version("1"), want: []string{"1"}, wantQueue: true},
+		"one of another queue has come":     {newer: moved, want: []string{"4"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, log := utiltesting.ContextWithLog(t)
@@ -61,14 +64,15 @@ func TestForgetCopy(t *testing.T) {
 			if tc.newer != nil {
 				cache.AddOrUpdateWorkload(log, tc.newer)
 			}
-			replaced := cache.ForgetCopy(log, wl, func() *kueue.Workload {
+			isAccountedFor := cache.ForgetCopy(log, wl, func() *kueue.Workload {
 				if cache.TryRLock() {
+					cache.RUnlock()
 					t.Error("Others see the cache without the workload")
 				}
 				return tc.reserved
 			})
-			if replaced != tc.wantReplaced {
-				t.Errorf("Unexpected answer: %t, want %t", replaced, tc.wantReplaced)
+			if isAccountedFor != tc.wantQueue {
+				t.Errorf("Unexpected answer: %t, want %t", isAccountedFor, tc.wantQueue)
 			}
 			snapshot, err := cache.Snapshot(ctx)
 			if err != nil {

@@ -79,8 +79,8 @@ var ofBase = []Mutant{
 		Name: "penalty-of-the-next-reservation", File: scheduler,
 		Test: "pkg/scheduler TestPenaltyOfTheNextReservation",
 		Why:  "needs admission fair sharing, which the simulation does not have",
-		Old:  "return isReplaced\n",
-		New:  "return isReplaced && !MUTANT\n",
+		Old:  "return isAccountedFor\n",
+		New:  "return isAccountedFor && !MUTANT\n",
 	},
 	{
 		// Reconcile sees it without the reservation that is being written.
@@ -95,8 +95,8 @@ var ofBase = []Mutant{
 		Name: "extended-resource-taken-for-none-of-dra", File: "pkg/controller/core/workload_delayed_retry_base.go",
 		Test: "pkg/controller/core TestConditionsOfWorkloadWithExtendedResource",
 		Why:  noDRA,
-		Old:  "features.Enabled(features.KueueDRAIntegrationExtendedResource) && slices",
-		New:  "features.Enabled(features.KueueDRAIntegrationExtendedResource) && !MUTANT && slices",
+		Old:  "|| slices.ContainsFunc(wl.Spec.PodSets, requestsExtendedResource)",
+		New:  "|| !MUTANT && slices.ContainsFunc(wl.Spec.PodSets, requestsExtendedResource)",
 	},
 	{
 		Name: "waiting-slice-finished", File: "pkg/workloadslicing/delayed_retry.go",

@@ -23,8 +23,13 @@ import (
 	"sigs.k8s.io/kueue/pkg/workload"
 )
 
-// forgetAssumed has nothing to do: what is assumed is in its ClusterQueue alone.
-func (c *Cache) forgetAssumed(*kueue.Workload) {}
+// forgetAssumed forgets that the workload was accounted for by a ClusterQueue that is
+// gone, or another one of the name.
+func (c *Cache) forgetAssumed(wl *kueue.Workload) {
+	if key := workload.Key(wl); c.workloadAssignedQueues[key] == wl.Status.Admission.ClusterQueue {
+		delete(c.workloadAssignedQueues, key)
+	}
+}
 
 func (c *Cache) forgetFrom(log logr.Logger, cq *clusterQueue, wl *kueue.Workload) {
 	delete(c.workloadAssignedQueues, workload.Key(wl))

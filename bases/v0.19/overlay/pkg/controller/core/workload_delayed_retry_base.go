@@ -74,9 +74,10 @@ func (r *WorkloadReconciler) isQueuedByReconcile(wl *kueue.Workload) bool {
 }
 
 // mayRequestDRA returns true if isQueuedByReconcile is true for the workload at some time:
-// a DeviceClass may come that has its extended resource, and one on hold runs again.
+// a DeviceClass may come that has its extended resource, one on hold runs again, and a
+// gate may be switched.
 func mayRequestDRA(wl *kueue.Workload) bool {
-	return workload.HasDRA(wl) || features.Enabled(features.KueueDRAIntegrationExtendedResource) && slices.ContainsFunc(wl.Spec.PodSets, requestsExtendedResource)
+	return workload.HasDRA(wl) || slices.ContainsFunc(wl.Spec.PodSets, requestsExtendedResource)
 }
 
 func requestsExtendedResource(podSet kueue.PodSet) bool {

@@ -37,6 +37,7 @@ import (
 	queueafs "sigs.k8s.io/kueue/pkg/cache/queue/afs"
 	"sigs.k8s.io/kueue/pkg/features"
 	qutil "sigs.k8s.io/kueue/pkg/util/queue"
+	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta2"
 	"sigs.k8s.io/kueue/pkg/workload"
 	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
@@ -437,11 +438,14 @@ func TestReservationWithDRAStaysAccountedFor(t *testing.T) {
 		kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStatePending}, kueue.AdmissionCheckState{Name: "b", State: kueue.CheckStatePending}).
 		Condition(metav1.Condition{Type: kueue.WorkloadWaitingForReplacementPods, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByAdmissionCheck}).Obj()
 	f := newActiveRetryFixture(t, pending, start)
+	if err := f.client.Create(f.ctx, utiltesting.MakeResourceClaimTemplate("template", pending.Namespace).Obj()); err != nil {
+		t.Fatalf("Creating the ResourceClaimTemplate: %v", err)
+	}
 	assumed := pending.DeepCopy()
 	workload.SetQuotaReservation(assumed, utiltestingapi.MakeAdmission("cq").Obj(), f.clock)
 	f.reconciler.cache.AddOrUpdateWorkload(ctrl.LoggerFrom(f.ctx), assumed)
 	if _, err := f.reconciler.Reconcile(f.ctx, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(pending)}); err != nil {
-		t.Logf("Reconciling: %v", err)
+		t.Fatalf("Reconciling: %v", err)
 	}
 	info := workload.NewInfo(assumed)
 	info.ClusterQueue = "cq"
