@@ -101,8 +101,10 @@ type judge struct {
 	// required are the checks that each queue asks for since cqChanged.
 	required  map[string][]kueue.AdmissionCheckReference
 	cqChanged map[string]time.Time
-	// localQueues are those that are there, and since when.
+	// localQueues are those that are there, and since when. Written is when a workload of
+	// one was written last.
 	localQueues map[string]time.Time
+	written     map[string]time.Time
 	// moved is when a workload came to its queue.
 	moved map[string]time.Time
 	// lastRevision is that of the newest change of a workload.
@@ -182,6 +184,7 @@ func newJudge(w *World) *judge {
 		required:       make(map[string][]kueue.AdmissionCheckReference),
 		cqChanged:      make(map[string]time.Time),
 		localQueues:    make(map[string]time.Time),
+		written:        make(map[string]time.Time),
 		moved:          make(map[string]time.Time),
 		dates:          make(map[string]string),
 	}
@@ -335,6 +338,7 @@ func (j *judge) onWrite(write memapi.Write) {
 	}
 	j.versions[wl.Name][j.lastRevision] = wl
 	ours := strings.HasPrefix(write.Caller, "kueue-")
+	j.written[string(wl.Spec.QueueName)] = time.Now()
 	if old == nil {
 		if known := j.known[write.Caller]; known != nil {
 			known[wl.Name] = j.lastRevision
@@ -1259,8 +1263,13 @@ func (j *judge) queueNumbers(queue string, pending map[string]bool, isTried bool
 			optional++
 		}
 	}
-	tried := 0
+	tried, least := 0, all-optional
 	if j.world.config.Blocking {
+		// Nobody tells the ClusterQueue of one that is there again, before the scheduler tries
+		// the first.
+		if !j.written[localName].After(j.localQueues[localName]) {
+			least = 0
+		}
 		// The scheduler may be held up while it tries one, which is in no LocalQueue then.
 		// Upstream keeps it in the ClusterQueue when the LocalQueue is deleted, and has it
 		// there twice when the LocalQueue is created again. It is there as it was.
@@ -1291,7 +1300,7 @@ func (j *judge) queueNumbers(queue string, pending map[string]bool, isTried bool
 		m, _ := p.queues.PendingWorkloads(lq)
 		j.count("pending in the LocalQueue "+localName+" of "+p.name, int(m), all-optional-tried, all, pending)
 	}
-	j.count("status of the ClusterQueue "+queue, int(cq.Status.PendingWorkloads), all-optional, all+tried, pending)
+	j.count("status of the ClusterQueue "+queue, int(cq.Status.PendingWorkloads), least, all+tried, pending)
 	if isTried {
 		// The status may be of a moment at which the scheduler tried one, which wrote nothing.
 		tried = 1

@@ -224,17 +224,7 @@ func TestQuotaOfRefusedReservationIsForOthers(t *testing.T) {
 			AdmissionCheck(kueue.AdmissionCheckState{Name: "check", State: kueue.CheckStatePending}).Obj()
 	}
 	first, second := newWorkload("first", now), newWorkload("second", now.Add(time.Second))
-	cl := utiltesting.NewClientBuilder().
-		WithObjects(utiltesting.MakeNamespace(metav1.NamespaceDefault), rf, cq, lq, first, second).
-		WithStatusSubresource(&kueue.Workload{}).
-		WithInterceptorFuncs(interceptor.Funcs{
-			SubResourcePatch: func(ctx context.Context, c client.Client, subresource string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
-				if obj.GetName() == first.Name {
-					return apierrors.NewConflict(kueue.Resource("workloads"), first.Name, errors.New("the object has been modified"))
-				}
-				return utiltesting.TreatSSAAsStrategicMerge(ctx, c, subresource, obj, patch, opts...)
-			},
-		}).Build()
+	cl := newRefusingClient(func(wl client.Object) bool { return wl.GetName() == first.Name }, rf, cq, lq, first, second)
 	cqCache := schdcache.New(cl)
 	qManager, processRequeues := newManagerAndRequeues(cl, cqCache)
 	cqCache.AddOrUpdateResourceFlavor(log, rf)
@@ -283,17 +273,7 @@ func TestRefusalAfterTheNextReservation(t *testing.T) {
 			lq := utiltestingapi.MakeLocalQueue("lq", metav1.NamespaceDefault).ClusterQueue(cq.Name).Obj()
 			wl := utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault).UID("wl").Queue("lq").Request(corev1.ResourceCPU, "1").Obj()
 			isRefused := false
-			cl := utiltesting.NewClientBuilder().
-				WithObjects(utiltesting.MakeNamespace(metav1.NamespaceDefault), rf, cq, lq, wl).
-				WithStatusSubresource(&kueue.Workload{}).
-				WithInterceptorFuncs(interceptor.Funcs{
-					SubResourcePatch: func(ctx context.Context, c client.Client, subresource string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
-						if isRefused {
-							return apierrors.NewConflict(kueue.Resource("workloads"), wl.Name, errors.New("the object has been modified"))
-						}
-						return utiltesting.TreatSSAAsStrategicMerge(ctx, c, subresource, obj, patch, opts...)
-					},
-				}).Build()
+			cl := newRefusingClient(func(client.Object) bool { return isRefused }, rf, cq, lq, wl)
 			cqCache := schdcache.New(cl)
 			qManager, processRequeues := newManagerAndRequeues(cl, cqCache)
 			cqCache.AddOrUpdateResourceFlavor(log, rf)
@@ -588,6 +568,22 @@ func TestRequeueAfterRefusedNote(t *testing.T) {
 }
 
 // addQueues hands a ClusterQueue and its LocalQueue to the scheduler's cache and queues.
+// newRefusingClient refuses those writes of a status as out of date.
+func newRefusingClient(isRefused func(client.Object) bool, objects ...client.Object) client.Client {
+	return utiltesting.NewClientBuilder().
+		WithObjects(utiltesting.MakeNamespace(metav1.NamespaceDefault)).
+		WithObjects(objects...).
+		WithStatusSubresource(&kueue.Workload{}).
+		WithInterceptorFuncs(interceptor.Funcs{
+			SubResourcePatch: func(ctx context.Context, c client.Client, subresource string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+				if isRefused(obj) {
+					return apierrors.NewConflict(kueue.Resource("workloads"), obj.GetName(), errors.New("the object has been modified"))
+				}
+				return utiltesting.TreatSSAAsStrategicMerge(ctx, c, subresource, obj, patch, opts...)
+			},
+		}).Build()
+}
+
 func addQueues(ctx context.Context, t *testing.T, cache *schdcache.Cache, queues *qcache.Manager, cq *kueue.ClusterQueue, lq *kueue.LocalQueue) {
 	t.Helper()
 	if err := cache.AddClusterQueue(ctx, cq); err != nil {

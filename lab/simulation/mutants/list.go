@@ -431,8 +431,8 @@ var All = append([]Mutant{
 		Name: "next-reservation-forgotten", File: "pkg/cache/scheduler/delayed_retry.go",
 		Test: "pkg/scheduler TestRefusalAfterTheNextReservation",
 		Why:  tooSeldom,
-		Old:  "if info.Obj != wl {",
-		New:  "if !MUTANT && info.Obj != wl {",
+		Old:  "if info != nil && info.Obj != wl {",
+		New:  "if !MUTANT && info != nil && info.Obj != wl {",
 	},
 	{
 		Name: "reason-written-over", File: scheduler,

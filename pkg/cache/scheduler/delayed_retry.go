@@ -39,11 +39,7 @@ func (c *Cache) ForgetCopy(log logr.Logger, wl *kueue.Workload, reserved func() 
 	if cq != nil {
 		info = cq.Workloads[workload.Key(wl)]
 	}
-	if info == nil {
-		c.forgetAssumed(wl)
-		return false
-	}
-	if info.Obj != wl {
+	if info != nil && info.Obj != wl {
 		return info.Obj.Spec.QueueName == wl.Spec.QueueName
 	}
 	c.forgetFrom(log, cq, wl)

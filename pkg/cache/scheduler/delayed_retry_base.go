@@ -23,17 +23,15 @@ import (
 	"sigs.k8s.io/kueue/pkg/workload"
 )
 
-// forgetAssumed forgets that the workload was assumed in a ClusterQueue that is gone, or
-// another one of the name.
-func (c *Cache) forgetAssumed(wl *kueue.Workload) {
+// forgetFrom forgets the workload of a ClusterQueue, which may be gone, or another one of
+// the name by now.
+func (c *Cache) forgetFrom(log logr.Logger, cq *clusterQueue, wl *kueue.Workload) {
 	if key := workload.Key(wl); c.assumedWorkloads[key] == wl.Status.Admission.ClusterQueue {
 		delete(c.assumedWorkloads, key)
 	}
-}
-
-func (c *Cache) forgetFrom(log logr.Logger, cq *clusterQueue, wl *kueue.Workload) {
-	c.cleanupAssumedState(log, wl)
-	cq.forgetWorkload(log, wl)
+	if cq != nil {
+		cq.forgetWorkload(log, wl)
+	}
 }
 
 func (c *Cache) accountFor(log logr.Logger, wl *kueue.Workload) {

@@ -217,17 +217,7 @@ func TestPenaltyOfTheNextReservation(t *testing.T) {
 	lq := utiltestingapi.MakeLocalQueue("lq", metav1.NamespaceDefault).ClusterQueue(cq.Name).Obj()
 	wl := utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault).UID("wl").Queue("lq").Request(corev1.ResourceCPU, "1").Obj()
 	isRefused := false
-	cl := utiltesting.NewClientBuilder().
-		WithObjects(utiltesting.MakeNamespace(metav1.NamespaceDefault), rf, cq, lq, wl).
-		WithStatusSubresource(&kueue.Workload{}).
-		WithInterceptorFuncs(interceptor.Funcs{
-			SubResourcePatch: func(ctx context.Context, c client.Client, subresource string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
-				if isRefused {
-					return apierrors.NewConflict(kueue.Resource("workloads"), wl.Name, errors.New("the object has been modified"))
-				}
-				return utiltesting.TreatSSAAsStrategicMerge(ctx, c, subresource, obj, patch, opts...)
-			},
-		}).Build()
+	cl := newRefusingClient(func(client.Object) bool { return isRefused }, rf, cq, lq, wl)
 	cqCache := schdcache.New(cl, schdcache.WithAdmissionFairSharing(fairSharing))
 	qManager := newManagerForTest(cl, cqCache, qcache.WithAdmissionFairSharing(fairSharing))
 	cqCache.AddOrUpdateResourceFlavor(log, rf)

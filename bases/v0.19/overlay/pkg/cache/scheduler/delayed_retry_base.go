@@ -23,17 +23,16 @@ import (
 	"sigs.k8s.io/kueue/pkg/workload"
 )
 
-// forgetAssumed forgets that the workload was accounted for by a ClusterQueue that is
-// gone, or another one of the name.
-func (c *Cache) forgetAssumed(wl *kueue.Workload) {
-	if key := workload.Key(wl); c.workloadAssignedQueues[key] == wl.Status.Admission.ClusterQueue {
+// forgetFrom forgets the workload of a ClusterQueue, which may be gone, or another one of
+// the name by now.
+func (c *Cache) forgetFrom(log logr.Logger, cq *clusterQueue, wl *kueue.Workload) {
+	key := workload.Key(wl)
+	if c.workloadAssignedQueues[key] == wl.Status.Admission.ClusterQueue {
 		delete(c.workloadAssignedQueues, key)
 	}
-}
-
-func (c *Cache) forgetFrom(log logr.Logger, cq *clusterQueue, wl *kueue.Workload) {
-	delete(c.workloadAssignedQueues, workload.Key(wl))
-	cq.forgetWorkload(log, workload.Key(wl))
+	if cq != nil {
+		cq.forgetWorkload(log, key)
+	}
 }
 
 func (c *Cache) accountFor(log logr.Logger, wl *kueue.Workload) {
