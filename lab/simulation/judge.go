@@ -386,6 +386,9 @@ func (j *judge) onWrite(write memapi.Write) {
 	}
 	j.world.note("  %s writes %s: %s", write.Caller, wl.Name, difference(old, wl))
 	if write.Subresource == "status" {
+		if j.world.config.SwitchGate && features.Enabled(features.ACRequeueAfter) {
+			j.withdrawnGateOff(write.Old, old, wl)
+		}
 		j.statusWrite(write.Caller, old, wl)
 	}
 	j.known[write.Caller][wl.Name] = j.lastRevision
@@ -462,17 +465,41 @@ func (j *judge) spoke(write memapi.Write, old, wl *kueue.Workload) {
 // ownedByKueue returns the field manager of Kueue's that would keep the delay when
 // the check's controller does not apply it any more. With the gate off it does.
 func ownedByKueue(wl *unstructured.Unstructured, name kueue.AdmissionCheckReference) string {
-	for _, entry := range wl.GetManagedFields() {
-		if entry.Operation != metav1.ManagedFieldsOperationApply || strings.HasPrefix(entry.Manager, "check-") {
-			continue
-		}
-		var fields map[string]any
-		_ = json.Unmarshal(entry.FieldsV1.Raw, &fields)
-		if _, found, _ := unstructured.NestedMap(fields, "f:status", "f:admissionChecks", fmt.Sprintf(`k:{"name":%q}`, name), "f:requeueAfterSeconds"); found {
-			return entry.Manager
+	for _, owner := range ownersOfDelay(wl, name) {
+		if isKueues(owner) {
+			return owner.Manager
 		}
 	}
 	return ""
+}
+
+func isKueues(owner metav1.ManagedFieldsEntry) bool {
+	return owner.Operation == metav1.ManagedFieldsOperationApply && !strings.HasPrefix(owner.Manager, "check-")
+}
+
+// ownersOfDelay are the field managers that own the delay of the check.
+func ownersOfDelay(wl *unstructured.Unstructured, name kueue.AdmissionCheckReference) []metav1.ManagedFieldsEntry {
+	return slices.DeleteFunc(wl.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
+		var fields map[string]any
+		_ = json.Unmarshal(entry.FieldsV1.Raw, &fields)
+		_, found, _ := unstructured.NestedMap(fields, "f:status", "f:admissionChecks", fmt.Sprintf(`k:{"name":%q}`, name), "f:requeueAfterSeconds")
+		return !found
+	})
+}
+
+// withdrawnGateOff: a delay that the base's applies own, too, is there after its controller
+// has left it out, and goes with the first apply that has the gate on.
+func (j *judge) withdrawnGateOff(stored *unstructured.Unstructured, old, wl *kueue.Workload) {
+	for _, check := range wl.Status.AdmissionChecks {
+		before := workloadCheck(old, check.Name)
+		if before == nil || before.RequeueAfterSeconds == nil || check.RequeueAfterSeconds != nil || check.State != kueue.CheckStateRetry {
+			continue
+		}
+		others := slices.DeleteFunc(ownersOfDelay(stored, check.Name), isKueues)
+		if _, found := j.asked[wl.Name][check.Name]; found && len(others) == 0 {
+			j.asked[wl.Name][check.Name] = j.asks(old, wl, check)
+		}
+	}
 }
 
 // differsFromBase is noted when a workload is to come back, with the gate off, that

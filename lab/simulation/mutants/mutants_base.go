@@ -37,6 +37,14 @@ var ofBase = []Mutant{
 		New:  "return !features.Enabled(features.ACRequeueAfter) || workload.IsEvicted(local) || MUTANT",
 	},
 	{
+		// A reservation that was refused because the job was scaled is tried again as it was.
+		Name: "put-back-with-the-requests-of-before", File: queuesBase,
+		Test: "pkg/cache/queue TestRequeueWorkloadThatAsksForMoreNow/it_was_scaled",
+		Why:  tooSeldom,
+		Old:  "&& !asksForTheSame(info.Obj, now) &&",
+		New:  "&& !asksForTheSame(info.Obj, now) && !MUTANT &&",
+	},
+	{
 		// It becomes active when the scheduler has looked at it already.
 		Name: "asleep-when-a-queue-becomes-active", File: "pkg/cache/queue/manager.go",
 		Test: "pkg/cache/queue TestQueueInadmissibleWorkloadsWakesUpScheduler/gate_true",

@@ -114,11 +114,15 @@ func requeueReason(judged, now *kueue.Workload, reason RequeueReason) RequeueRea
 	}
 	if !features.Enabled(features.ACRequeueAfter) || isMakingRoom(reason) ||
 		workload.MustWait(judged) == workload.MustWait(now) && same(kueue.WorkloadEvicted) && same(kueue.WorkloadRequeued) &&
-			judged.Generation == now.Generation &&
-			equality.Semantic.DeepEqual(judged.Status.ReclaimablePods, now.Status.ReclaimablePods) {
+			asksForTheSame(judged, now) {
 		return reason
 	}
 	return RequeueReasonFailedAfterNomination
+}
+
+// asksForTheSame returns true if both ask for the same resources, as far as can be told.
+func asksForTheSame(judged, now *kueue.Workload) bool {
+	return judged.Generation == now.Generation && equality.Semantic.DeepEqual(judged.Status.ReclaimablePods, now.Status.ReclaimablePods)
 }
 
 // ReportRetryWaits has the metrics tell from now on of the workloads that wait in

@@ -17,6 +17,8 @@ limitations under the License.
 package queue
 
 import (
+	"context"
+
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/util/queue"
@@ -52,6 +54,19 @@ func (m *Manager) leaveOldQueue(older, latest *kueue.Workload) {
 	if features.Enabled(features.ACRequeueAfter) || workload.MustWait(older) {
 		m.leaveQueueOf(older, latest)
 	}
+}
+
+// update has the info, which the scheduler puts back, tell of the workload as it is now.
+// With the gate on its requests are those of now, too: a reservation that was refused
+// because of a change would be tried again without it.
+func (m *Manager) update(ctx context.Context, info *workload.Info, now *kueue.Workload) {
+	m.leaveOldQueue(info.Obj, now)
+	if features.Enabled(features.ACRequeueAfter) && !asksForTheSame(info.Obj, now) && !m.isQueuedByReconcile(now) {
+		workload.AdjustResources(ctx, m.client, now)
+		info.TotalRequests = workload.NewInfo(now, m.workloadInfoOptions...).TotalRequests
+		info.LastAssignment = nil
+	}
+	info.Update(now)
 }
 
 func (m *Manager) forgetSecondPass(w *kueue.Workload) {

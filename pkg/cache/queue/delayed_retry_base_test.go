@@ -23,12 +23,15 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/resources"
 	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
 	"sigs.k8s.io/kueue/pkg/workload"
@@ -68,6 +71,58 @@ func releaseQuota(ctx context.Context, cq *ClusterQueue, cl client.Client) bool 
 
 func popHead(manager *Manager, cq kueue.ClusterQueueReference) {
 	manager.getClusterQueue(cq).Pop()
+}
+
+// A job may be scaled while the scheduler tries one of its workloads, and so may what its
+// pods that have succeeded leave.
+func TestRequeueWorkloadThatAsksForMoreNow(t *testing.T) {
+	base := utiltestingapi.MakeWorkload("wl", defaultNamespace).UID("uid").Queue("lq").Generation(1)
+	pods := func(count int) *utiltestingapi.WorkloadWrapper {
+		return base.Clone().PodSets(*utiltestingapi.MakePodSet(kueue.DefaultPodSetName, count).Limit(corev1.ResourceCPU, "1").Obj())
+	}
+	cases := map[string]struct {
+		judged, stored *kueue.Workload
+		want           resources.Requests
+	}{
+		"as it was judged": {
+			judged: pods(2).Obj(),
+			stored: pods(2).Obj(),
+			want:   resources.Requests{corev1.ResourceCPU: 2000},
+		},
+		"it was scaled": {
+			judged: pods(2).Obj(),
+			stored: pods(3).Generation(2).Obj(),
+			want:   resources.Requests{corev1.ResourceCPU: 3000},
+		},
+		"a pod has succeeded": {
+			judged: pods(2).Obj(),
+			stored: pods(2).ReclaimablePods(kueue.ReclaimablePod{Name: kueue.DefaultPodSetName, Count: 1}).Obj(),
+			want:   resources.Requests{corev1.ResourceCPU: 1000},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			cl := utiltesting.NewFakeClient(utiltesting.MakeNamespace(defaultNamespace), tc.stored)
+			manager := newManagerForTest(cl)
+			if err := manager.AddClusterQueue(ctx, utiltestingapi.MakeClusterQueue("cq").Obj()); err != nil {
+				t.Fatalf("Failed adding ClusterQueue: %v", err)
+			}
+			if err := manager.AddLocalQueue(ctx, utiltestingapi.MakeLocalQueue("lq", defaultNamespace).ClusterQueue("cq").Obj()); err != nil {
+				t.Fatalf("Failed adding LocalQueue: %v", err)
+			}
+			popHead(manager, "cq")
+			workload.AdjustResources(ctx, cl, tc.judged)
+			if !requeueWorkload(ctx, manager, workload.NewInfo(tc.judged), RequeueReasonFailedAfterNomination) {
+				t.Fatal("The workload was not put back")
+			}
+			head := manager.getClusterQueue("cq").Pop()
+			if diff := cmp.Diff(tc.want, head.TotalRequests[0].Requests); diff != "" {
+				t.Errorf("Unexpected requests (-want,+got):\n%s", diff)
+			}
+		})
+	}
 }
 
 // A workload that is deactivated while the scheduler tries to reserve quota for it
