@@ -934,11 +934,14 @@ func (j *judge) statusWriteGateOff(old, wl *kueue.Workload) {
 	j.counts[wl.Name] = counts
 }
 
-// takenOut: a queued workload has to wait for a check.
+// takenOut: a queued workload has to wait for a check. One that was stopped for a check, as
+// by the gate off, is not queued, and its delays count from that eviction.
 func takenOut(old, wl *kueue.Workload) bool {
+	before := apimeta.FindStatusCondition(old.Status.Conditions, kueue.WorkloadRequeued)
 	after := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
 	_, byCheck := workload.IsEvictedByAdmissionCheck(wl)
-	return byCheck && requeueAt(old).IsZero() && !requeueAt(wl).IsZero() && !workload.HasQuotaReservation(old) &&
+	isStopped := before != nil && before.Status == metav1.ConditionFalse && before.Reason == kueue.WorkloadEvictedByAdmissionCheck
+	return byCheck && !isStopped && requeueAt(old).IsZero() && !requeueAt(wl).IsZero() && !workload.HasQuotaReservation(old) &&
 		after != nil && after.Status == metav1.ConditionFalse
 }
 

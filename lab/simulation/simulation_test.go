@@ -393,6 +393,15 @@ var corpus = []handmade{
 		},
 	},
 	{
+		// Quota is reserved for what the job asked for before it was scaled.
+		name: "scaled while its quota is reserved",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1, PodsReady: true, Provisioning: true, Late: true, Slow: true, Cohort: true, Elastic: true},
+			Steps: []Step{{Op: OpRetry, A: 157, C: 49}, {Op: OpAdvance, A: 130, B: 4}, {Op: OpAdvance, A: 17, B: 2, C: 121}, {Op: OpScale, A: 48, B: 89, C: 121},
+				{Op: OpAdvance, A: 13, B: 2}},
+		},
+	},
+	{
 		// More jobs than quota, and a check that knows nothing but Retry.
 		name: "a busy check",
 		Schedule: Schedule{

@@ -39,10 +39,9 @@ var ofBase = []Mutant{
 	{
 		// A reservation that was refused because the job was scaled is tried again as it was.
 		Name: "put-back-with-the-requests-of-before", File: queuesBase,
-		Test: "pkg/cache/queue TestRequeueWorkloadThatAsksForMoreNow/it_was_scaled",
-		Why:  tooSeldom,
-		Old:  "&& !asksForTheSame(info.Obj, now) &&",
-		New:  "&& !asksForTheSame(info.Obj, now) && !MUTANT &&",
+		Rules: []string{"second pass"},
+		Old:   "&& !asksForTheSame(info.Obj, now) &&",
+		New:   "&& !asksForTheSame(info.Obj, now) && !MUTANT &&",
 	},
 	{
 		// It becomes active when the scheduler has looked at it already.
