@@ -82,6 +82,11 @@ type judge struct {
 	// excused are the workloads that Kueue left stuck before: told to retry while
 	// the gate was off, with no time to wait for.
 	excused map[string]bool
+	// leftToBase are those that were told to wait with the gate off, and waited for nothing
+	// before: the base has delays of its own, and loses some.
+	leftToBase map[string]bool
+	// changed is when something was written last.
+	changed time.Time
 	// movedGateOff are the times to which the base has moved a wait that was recorded
 	// before. It leaves the words, with which the wait may go on with the gate on.
 	movedGateOff map[string]time.Time
@@ -167,6 +172,7 @@ func newJudge(w *World) *judge {
 		world: w, unready: make(map[string]bool), policies: []policy{{base: policyBases[0]}},
 		asked:          make(map[string]map[kueue.AdmissionCheckReference]asked),
 		excused:        make(map[string]bool),
+		leftToBase:     make(map[string]bool),
 		movedGateOff:   make(map[string]time.Time),
 		deactivated:    make(map[string]time.Time),
 		givenUp:        make(map[string]time.Time),
@@ -297,6 +303,7 @@ func (j *judge) onWrite(write memapi.Write) {
 			}
 		}
 	}
+	j.changed = time.Now()
 	if write.New != nil {
 		if write.New.GetKind() == "LocalQueue" && write.Old == nil {
 			j.localQueues[write.New.GetName()] = time.Now()
@@ -454,6 +461,9 @@ func (j *judge) spoke(write memapi.Write, old, wl *kueue.Workload) {
 			j.asked[wl.Name][check.Name] = j.asks(old, wl, check)
 			if !features.Enabled(features.ACRequeueAfter) {
 				j.excuse(wl)
+				if baseHasFields && check.RequeueAfterSeconds != nil && requeueAt(old).IsZero() {
+					j.leftToBase[wl.Name] = true
+				}
 			}
 		}
 		if owner := ownedByKueue(write.New, check.Name); check.RequeueAfterSeconds != nil && owner != "" && !j.isDelayOfPolicy(wl, check) && features.Enabled(features.ACRequeueAfter) && !j.world.config.SwitchGate {
@@ -521,12 +531,26 @@ func (j *judge) isExcused(wl *kueue.Workload) bool {
 	return j.excused[wl.Name]
 }
 
+func (j *judge) isLeftToBase(wl *kueue.Workload) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.leftToBase[wl.Name]
+}
+
+// lastChange is when something was written last.
+func (j *judge) lastChange() time.Time {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.changed
+}
+
 // switched: the gate is switched while no manager runs. What a check has said is
 // left as it is if no manager has seen it with the gate on.
 func (j *judge) switched(on bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	clear(j.excused)
+	clear(j.leftToBase)
 	if on {
 		return
 	}
