@@ -103,15 +103,18 @@ type judge struct {
 	counts map[string]map[kueue.AdmissionCheckReference]int32
 	// podsReadyUntil is the time that an eviction by PodsReadyTimeout has set.
 	podsReadyUntil map[string]time.Time
-	// required are the checks that each queue asks for since cqChanged.
-	required  map[string][]kueue.AdmissionCheckReference
-	cqChanged map[string]time.Time
+	// required are the checks that each queue asks for since cqChanged, superseded those
+	// that it asked for before.
+	required   map[string][]kueue.AdmissionCheckReference
+	superseded map[string][]superseded
+	cqChanged  map[string]time.Time
 	// localQueues are those that are there, and since when. Written is when a workload of
 	// one was written last.
 	localQueues map[string]time.Time
 	written     map[string]time.Time
-	// moved is when a workload came to its queue.
+	// moved is when a workload came to its queue, and left which one that was before.
 	moved map[string]time.Time
+	left  map[string]string
 	// lastRevision is that of the newest change of a workload.
 	lastRevision int
 	// seenEvents tells how much a schedule went through, coverage what it came to.
@@ -129,6 +132,12 @@ type judge struct {
 	policies []policy
 	// dates has the process that has dated a workload's eviction.
 	dates map[string]string
+}
+
+// superseded are checks that a queue asked for, until when.
+type superseded struct {
+	checks []kueue.AdmissionCheckReference
+	until  time.Time
 }
 
 // asked is a delay that a controller asked for, and from when.
@@ -188,10 +197,12 @@ func newJudge(w *World) *judge {
 		versions:       make(map[string]map[int]*kueue.Workload),
 		requests:       make(map[string]lastRequest),
 		required:       make(map[string][]kueue.AdmissionCheckReference),
+		superseded:     make(map[string][]superseded),
 		cqChanged:      make(map[string]time.Time),
 		localQueues:    make(map[string]time.Time),
 		written:        make(map[string]time.Time),
 		moved:          make(map[string]time.Time),
+		left:           make(map[string]string),
 		dates:          make(map[string]string),
 	}
 }
@@ -311,11 +322,16 @@ func (j *judge) onWrite(write memapi.Write) {
 		if write.New.GetKind() == "ClusterQueue" && (write.Old == nil || write.Old.GetGeneration() != write.New.GetGeneration()) {
 			cq := &kueue.ClusterQueue{}
 			_ = runtime.DefaultUnstructuredConverter.FromUnstructured(write.New.Object, cq)
-			j.required[cq.Name] = nil
+			var checks []kueue.AdmissionCheckReference
 			for _, rule := range cq.Spec.AdmissionChecksStrategy.AdmissionChecks {
-				j.required[cq.Name] = append(j.required[cq.Name], rule.Name)
+				checks = append(checks, rule.Name)
 			}
-			j.cqChanged[cq.Name] = time.Now()
+			if before, found := j.required[cq.Name]; !found || !slices.Equal(before, checks) {
+				if found {
+					j.superseded[cq.Name] = append(j.superseded[cq.Name], superseded{checks: before, until: time.Now()})
+				}
+				j.required[cq.Name], j.cqChanged[cq.Name] = checks, time.Now()
+			}
 		}
 		if write.New.GetKind() == "ProvisioningRequest" {
 			j.request(write)
@@ -359,7 +375,7 @@ func (j *judge) onWrite(write memapi.Write) {
 	}
 	if old.Spec.QueueName != wl.Spec.QueueName {
 		j.seenEvents["moved"]++
-		j.moved[wl.Name] = time.Now()
+		j.moved[wl.Name], j.left[wl.Name] = time.Now(), queueOf(old)
 	}
 	// An activation that was taken back before Kueue acted on it has left no trace.
 	if workload.IsActive(old) && !workload.IsActive(wl) && !(workload.IsEvictedByDeactivation(old) && !conditionTrue(old, kueue.WorkloadRequeued)) {
@@ -634,10 +650,33 @@ func queueOf(wl *kueue.Workload) string {
 	return clusterQueue
 }
 
+// known is how long it takes until every process knows of a change.
+const known = 2 * time.Second
+
 // queueIsKnown: what the workload's queue asks for is so for long enough that every process
 // knows.
 func (j *judge) queueIsKnown(wl *kueue.Workload) bool {
-	return later(j.cqChanged[queueOf(wl)], j.moved[wl.Name]).Before(time.Now().Add(-2 * time.Second))
+	return later(j.cqChanged[queueOf(wl)], j.moved[wl.Name]).Before(time.Now().Add(-known))
+}
+
+// isAskedFor: whichever of the sets of checks a process still takes for that of the
+// workload's queue, the check is in it.
+func (j *judge) isAskedFor(wl *kueue.Workload, name kueue.AdmissionCheckReference) bool {
+	queues := []string{queueOf(wl)}
+	if time.Since(j.moved[wl.Name]) <= known {
+		queues = append(queues, j.left[wl.Name])
+	}
+	for _, queue := range queues {
+		if !slices.Contains(j.required[queue], name) {
+			return false
+		}
+		for _, before := range j.superseded[queue] {
+			if time.Since(before.until) <= known && !slices.Contains(before.checks, name) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // hasLocalQueue: it is there for long enough that every process knows. Without it all checks
@@ -649,7 +688,7 @@ func (j *judge) hasLocalQueue(wl *kueue.Workload) bool {
 
 // isRequired: the workload's queue asks for the check, as every process knows.
 func (j *judge) isRequired(wl *kueue.Workload, name kueue.AdmissionCheckReference) bool {
-	if !slices.Contains(j.required[queueOf(wl)], name) || !j.queueIsKnown(wl) {
+	if !j.isAskedFor(wl, name) {
 		return false
 	}
 	if j.world.config.OnFlavors && name == "b" && wl.Status.Admission != nil {
@@ -792,19 +831,36 @@ func (j *judge) statusWrite(process string, old, wl *kueue.Workload) {
 	if !workload.IsActive(wl) && wl.Status.RequeueState == nil {
 		delete(j.podsReadyUntil, wl.Name)
 	}
-	deactivated := !workload.IsActive(wl) || isDeactivation(wl) || isDeactivation(old)
+	deactivated := isDeactivated(old) || isDeactivated(wl)
 
 	if !workload.HasQuotaReservation(old) && workload.HasQuotaReservation(wl) {
 		j.seenEvents["reservations"]++
 		if workloadslicing.ReplacementForKey(wl) != nil {
 			j.seenEvents["slices replaced"]++
 		}
-		if until := j.deadline(old); now.Before(until) {
+		if until := j.deadline(old); j.decided.Before(until) {
 			j.fail("rule 7, never early", "quota is reserved for %s although it has to wait until %s: %s", wl.Name, j.at(until), describe(old))
+		}
+		// A write that was decided on other checks, or on another spec, is refused.
+		if slices.ContainsFunc(old.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
+			return (check.State == kueue.CheckStateRetry || check.State == kueue.CheckStateRejected) && j.isRequired(old, check.Name)
+		}) {
+			j.fail("rule 7, never early", "quota is reserved for %s, which is not requeued: %s", wl.Name, describe(old))
+		}
+		for i, assignment := range wl.Status.Admission.PodSetAssignments {
+			if len(wl.Status.ReclaimablePods) == 0 && *assignment.Count != wl.Spec.PodSets[i].Count {
+				j.fail("second pass", "quota for %d of %d pods is reserved for %s", *assignment.Count, wl.Spec.PodSets[i].Count, describe(wl))
+			}
 		}
 	}
 	evictedNow := !conditionTrue(old, kueue.WorkloadEvicted) && conditionTrue(wl, kueue.WorkloadEvicted)
 	requeued := requeuedAgain(old, wl) && !evictedNow && !deactivated
+	// A stopped queue has the checks set back, and does not say that the workload is requeued.
+	if reset := resetFromRetry(old, wl) && !deactivated; reset && !requeued {
+		if until := j.deadline(old); j.decided.Before(until) {
+			j.fail("rule 7, never early", "the checks of %s are set back although it has to wait until %s: %s", wl.Name, j.at(until), describe(old))
+		}
+	}
 	if requeued {
 		j.seenEvents["requeues"]++
 		if until := j.deadline(old); j.decided.Before(until) {
@@ -1053,6 +1109,11 @@ func isDeactivation(wl *kueue.Workload) bool {
 	return !workload.IsActive(wl) || workload.IsEvictedByDeactivation(wl) || conditionTrue(wl, kueue.WorkloadDeactivationTarget)
 }
 
+// isDeactivated leaves out one that is activated again, and is queued.
+func isDeactivated(wl *kueue.Workload) bool {
+	return isDeactivation(wl) && !(workload.IsActive(wl) && !conditionTrue(wl, kueue.WorkloadDeactivationTarget) && conditionTrue(wl, kueue.WorkloadRequeued))
+}
+
 func queueStopped(wl *kueue.Workload) bool {
 	requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
 	return requeued != nil && requeued.Status == metav1.ConditionFalse && strings.HasSuffix(requeued.Reason, "QueueStopped")
@@ -1263,8 +1324,7 @@ func (j *judge) numbers() {
 		}
 		// Upstream leaves one that loses its pods where it is, until it has others.
 		isLost := hasLostPods(wl) && !workload.HasRetryChecks(wl) && !workload.HasRejectedChecks(wl)
-		_, timeout := workload.IsEvictedByPodsReadyTimeout(wl)
-		isOptional := timeout && !requeueAt(wl).IsZero() && !workload.HasRetryChecks(wl) || !wl.DeletionTimestamp.IsZero() || isLost
+		isOptional := !wl.DeletionTimestamp.IsZero() || isLost
 		pending[queueOf(wl)][wl.Name] = isOptional
 		tried[queueOf(wl)] = tried[queueOf(wl)] || isForScheduler(wl, latest)
 		if most++; !isOptional {
