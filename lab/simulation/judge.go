@@ -99,6 +99,10 @@ type judge struct {
 	// reactivated are those that hold the quota which they had when they were deactivated,
 	// and activated again: others may have been given it, as in the base.
 	reactivated map[string]bool
+	// untold hold quota by a write that its manager does not know of, of which unanswered is
+	// the present one: others may have been given it.
+	untold     map[string]bool
+	unanswered bool
 	// counts is the number of retries by workload and check.
 	counts map[string]map[kueue.AdmissionCheckReference]int32
 	// podsReadyUntil is the time that an eviction by PodsReadyTimeout has set.
@@ -186,6 +190,7 @@ func newJudge(w *World) *judge {
 		deactivated:    make(map[string]time.Time),
 		givenUp:        make(map[string]time.Time),
 		reactivated:    make(map[string]bool),
+		untold:         make(map[string]bool),
 		spoken:         make(map[string]map[kueue.AdmissionCheckReference]int),
 		known:          make(map[string]map[string]int),
 		cached:         make(map[string]map[string]int),
@@ -235,11 +240,12 @@ func (j *judge) seenBy(process string) seen {
 	return seen{known: maps.Clone(j.known[process]), cached: maps.Clone(j.cached[process]), at: maps.Clone(j.cachedAt[process])}
 }
 
-// decides: the next write of a process was sent at that time, and on that ground.
-func (j *judge) decides(at time.Time, on seen) {
+// decides: the next write of a process was sent at that time, and on that ground. It may
+// not be told of it.
+func (j *judge) decides(at time.Time, on seen, unanswered bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.decided, j.decidedOn = at, on
+	j.decided, j.decidedOn, j.unanswered = at, on, unanswered
 }
 
 // only and ignored say which rules are judged, to see what else is broken.
@@ -384,6 +390,7 @@ func (j *judge) onWrite(write memapi.Write) {
 	switch {
 	case !workload.HasQuotaReservation(wl):
 		delete(j.reactivated, wl.Name)
+		delete(j.untold, wl.Name)
 	case !workload.IsActive(old) && workload.IsActive(wl):
 		j.reactivated[wl.Name] = true
 	}
@@ -413,6 +420,9 @@ func (j *judge) onWrite(write memapi.Write) {
 			j.withdrawnGateOff(write.Old, old, wl)
 		}
 		j.statusWrite(write.Caller, old, wl)
+	}
+	if j.unanswered && workload.HasQuotaReservation(wl) {
+		j.untold[wl.Name] = true
 	}
 	j.known[write.Caller][wl.Name] = j.lastRevision
 }
@@ -580,7 +590,7 @@ func (j *judge) switched(on bool) {
 // upstream prefers the older copy of a worker that is back to the one that was chosen
 // since, whose name the API does not let it replace.
 func (j *judge) answered(call *memapi.Call, err error) {
-	isMove := j.world.config.Cohort && call.Verb == "PUT" && call.Subresource == ""
+	isMove := j.world.config.Cohort && call.Verb == "PUT" && call.Subresource == "" && call.GVR.Resource == "workloads" && err != nil && strings.Contains(err.Error(), "immutable")
 	isBack := !j.world.lostWorker.IsZero() && err != nil && strings.Contains(err.Error(), "clusterName is immutable")
 	if apierrors.IsInvalid(err) && !isMove && !isBack && features.Enabled(features.ACRequeueAfter) {
 		j.mu.Lock()
@@ -860,6 +870,9 @@ func (j *judge) statusWrite(process string, old, wl *kueue.Workload) {
 		if until := j.deadline(old); j.decided.Before(until) {
 			j.fail("rule 7, never early", "the checks of %s are set back although it has to wait until %s: %s", wl.Name, j.at(until), describe(old))
 		}
+	}
+	if !deactivated && !conditionTrue(old, kueue.WorkloadRequeued) && conditionTrue(wl, kueue.WorkloadRequeued) && !requeueAt(old).IsZero() && j.decided.Before(j.deadline(old)) {
+		j.fail("rule 7, never early", "%s is requeued although it has to wait until %s: %s", wl.Name, j.at(j.deadline(old)), describe(old))
 	}
 	if requeued {
 		j.seenEvents["requeues"]++
@@ -1195,7 +1208,7 @@ func (j *judge) quiet() error {
 		}
 		until := j.deadline(wl)
 		switch {
-		case retry == 0 || stopped || workload.HasQuotaReservation(wl):
+		case retry == 0 || !j.hasLocalQueue(wl) || workload.HasQuotaReservation(wl):
 		case now.Before(until):
 			requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
 			_, afterTimeout := workload.IsEvictedByPodsReadyTimeout(wl)
@@ -1267,14 +1280,17 @@ func isPending(wl *kueue.Workload) bool {
 
 // progress: where there is quota, nobody who could use it is left without.
 func (j *judge) progress(stopped bool) {
-	var held int
+	var held, alone int
 	all := j.world.workloads()
 	for _, wl := range all {
 		if workload.HasQuotaReservation(wl) && !workload.IsFinished(wl) && !isReplaced(wl, all) {
 			held += pods(wl)
+			if !j.reactivated[wl.Name] && !j.untold[wl.Name] {
+				alone += pods(wl)
+			}
 		}
 	}
-	j.overcommitted(held)
+	j.overcommitted(alone)
 	if slices.ContainsFunc(all, func(wl *kueue.Workload) bool { return isPending(wl) && isScaled(wl) }) {
 		return
 	}

@@ -123,9 +123,9 @@ func (j *judge) topology(old, wl *kueue.Workload) {
 }
 
 // overcommitted: who was refused has not forgotten the quota that others hold, or the
-// same one for whom it has chosen a node. One who was not told of a reservation may.
+// same one for whom it has chosen a node.
 func (j *judge) overcommitted(held int) {
-	if j.world.config.Replicas == 1 && !j.world.unanswered && held-len(j.reactivated) > cpus {
+	if j.world.config.Replicas == 1 && held > cpus {
 		j.fail("second pass", "quota for %d is held by %d", cpus, held)
 	}
 }

@@ -180,9 +180,7 @@ type World struct {
 
 	mu      sync.Mutex
 	pending []*held
-	// unanswered: a manager does not know of a write that was made.
-	unanswered bool
-	trace      []string
+	trace   []string
 }
 
 // held is what waits for its turn in a manager: a write, and with other fates than
@@ -480,7 +478,6 @@ func (w *World) release(i int, fate memapi.Fate) error {
 	}
 	h := w.pending[i]
 	w.pending = append(w.pending[:i:i], w.pending[i+1:]...)
-	w.unanswered = w.unanswered || fate == memapi.Unanswered
 	w.mu.Unlock()
 	if fate != memapi.Pass {
 		w.note("  %s is %s", h, map[memapi.Fate]string{memapi.Lost: "lost", memapi.Unanswered: "not answered"}[fate])
@@ -488,7 +485,7 @@ func (w *World) release(i int, fate memapi.Fate) error {
 	if !h.isWrite {
 		w.note("  %s", h)
 	} else if fate != memapi.Lost {
-		w.judge.decides(h.since.Add(w.ahead(h.process.name)), h.seen)
+		w.judge.decides(h.since.Add(w.ahead(h.process.name)), h.seen, fate == memapi.Unanswered)
 	}
 	h.fate <- fate
 	synctest.Wait()
