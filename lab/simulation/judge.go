@@ -79,6 +79,8 @@ type judge struct {
 	// still has them until another one of its queue changes.
 	unseenRelease bool
 	unreported    int
+	// released is when quota came free last.
+	released time.Time
 	// excused are the workloads that Kueue left stuck before: told to retry while
 	// the gate was off, with no time to wait for.
 	excused map[string]bool
@@ -313,7 +315,7 @@ func (j *judge) onWrite(write memapi.Write) {
 	defer j.mu.Unlock()
 	if write.New == nil && write.Old.GetKind() == "LocalQueue" {
 		delete(j.localQueues, write.Old.GetName())
-		j.unseenRelease, j.unreported = true, 0
+		j.unseenRelease, j.unreported = j.unseenRelease || time.Since(j.released) < known, 0
 		for _, versions := range j.versions {
 			if isPending(versions[slices.Max(slices.Collect(maps.Keys(versions)))]) {
 				j.unreported++
@@ -345,7 +347,7 @@ func (j *judge) onWrite(write memapi.Write) {
 		switch write.New.GetKind() {
 		case "Pod":
 			j.pod(write)
-		case "Job":
+		case "Job", "JobSet":
 			j.job(write)
 		}
 		if write.New.GetKind() != "Workload" {
@@ -357,6 +359,10 @@ func (j *judge) onWrite(write memapi.Write) {
 			j.jobDeleted(write)
 		case "ProvisioningRequest":
 			j.requestDeleted(write)
+		case "Workload":
+			if wl := j.world.workload(write.Old); workload.HasQuotaReservation(wl) && !workload.IsFinished(wl) {
+				j.releases(wl)
+			}
 		}
 		return
 	}
@@ -400,8 +406,8 @@ func (j *judge) onWrite(write memapi.Write) {
 	if !workload.HasRetryChecks(wl) {
 		delete(j.excused, wl.Name)
 	}
-	if _, found := j.localQueues[string(wl.Spec.QueueName)]; found && workload.HasQuotaReservation(old) && (!workload.HasQuotaReservation(wl) || workload.IsFinished(wl)) {
-		j.unseenRelease = false
+	if workload.HasQuotaReservation(old) && !workload.IsFinished(old) && (!workload.HasQuotaReservation(wl) || workload.IsFinished(wl)) {
+		j.releases(wl)
 	}
 	if since, found := j.localQueues[string(wl.Spec.QueueName)]; found && time.Since(since) > 2*time.Second && isPending(wl) {
 		j.unreported = 0
@@ -425,6 +431,10 @@ func (j *judge) onWrite(write memapi.Write) {
 		j.untold[wl.Name] = true
 	}
 	j.known[write.Caller][wl.Name] = j.lastRevision
+}
+
+func (j *judge) releases(wl *kueue.Workload) {
+	j.released, j.unseenRelease = time.Now(), j.localQueues[string(wl.Spec.QueueName)].IsZero()
 }
 
 // request: a new one has a new number, unless the last one has not failed, and
@@ -616,6 +626,9 @@ func (j *judge) jobDeleted(write memapi.Write) {
 			continue
 		}
 		of += describe(wl) + " "
+		if seen := versions[j.decidedOn.cached[name]]; seen != nil && workload.IsActive(seen) && workload.HasQuotaReservation(seen) && !workload.IsEvicted(seen) {
+			j.fail("rule 11, retention", "the job is deleted, which has quota again, of %s", describe(seen))
+		}
 		if !j.givenUp[name].IsZero() {
 			age = max(age, time.Since(j.deactivated[name]))
 		}
@@ -889,10 +902,13 @@ func (j *judge) statusWrite(process string, old, wl *kueue.Workload) {
 		if workload.IsAdmitted(old) && !workload.HasQuotaReservation(wl) {
 			j.fail("rule 3", "the quota of %s, whose job may run, is released before the job is stopped: %s", wl.Name, describe(wl))
 		}
+		// The checks that were required are those of the flavors that it had.
+		evicted := wl.DeepCopy()
+		evicted.Status.Admission = old.Status.Admission
+		if until := j.deadline(evicted); !deactivated && until.After(cond.LastTransitionTime.Time) && requeueAt(wl).Before(until) && cond.Reason != kueue.WorkloadEvictedByAdmissionCheck {
+			j.fail("rule 12", "%s is evicted with requeueAt %s, before %s: %s", wl.Name, j.at(requeueAt(wl)), j.at(until), describe(wl))
+		}
 		if cond.Reason == kueue.WorkloadEvictedByAdmissionCheck {
-			// The checks that were required are those of the flavors that it had.
-			evicted := wl.DeepCopy()
-			evicted.Status.Admission = old.Status.Admission
 			j.dated(evicted, cond.LastTransitionTime.Time)
 			anyCheck := func(*kueue.Workload, kueue.AdmissionCheckReference) bool { return true }
 			isOfAll := !j.hasLocalQueue(wl) && j.deadlineOf(evicted, anyCheck).Equal(requeueAt(wl))
@@ -900,6 +916,10 @@ func (j *judge) statusWrite(process string, old, wl *kueue.Workload) {
 				j.fail("rule 3", "%s is evicted with requeueAt %s instead of %s: %s", wl.Name, j.at(requeueAt(wl)), j.at(until), describe(wl))
 			}
 		}
+	}
+	if at := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted); workload.IsEvictedByDeactivation(wl) && !workload.IsEvictedByDeactivation(old) &&
+		at.LastTransitionTime.Time.Before(j.deactivated[wl.Name].Truncate(time.Second).Add(-j.world.apart())) {
+		j.fail("rule 11", "the eviction for the deactivation of %s is dated before it: %s", j.deactivated[wl.Name].UTC().Format("4:05.000"), describe(wl))
 	}
 	if j.world.config.Policy {
 		_, byCheck := workload.IsEvictedByAdmissionCheck(wl)
@@ -932,6 +952,9 @@ func (j *judge) statusWrite(process string, old, wl *kueue.Workload) {
 		}
 		if before.State == kueue.CheckStateRetry && after.State != kueue.CheckStateRetry && !deactivated && !requeued && !queueStopped(wl) {
 			j.fail("rule 3", "the Retry of check %s of %s is taken back before the requeue", before.Name, wl.Name)
+		}
+		if before.State == kueue.CheckStateReady && after.State == kueue.CheckStatePending && !deactivated && !requeued && !conditionTrue(wl, kueue.WorkloadEvicted) && before.Name != provisioningCheck && before.Name != multiKueueCheck {
+			j.fail("rule 9", "the success of check %s of %s is taken back: %s", before.Name, wl.Name, describe(wl))
 		}
 		if before.State == kueue.CheckStateRejected && after.State != kueue.CheckStateRejected && !deactivated && j.isRequired(wl, before.Name) {
 			j.fail("rule 8", "the rejection of %s by check %s is taken back", wl.Name, before.Name)
@@ -1226,7 +1249,7 @@ func (j *judge) quiet() error {
 		if at := requeueAt(wl); !stopped && !at.IsZero() && now.Sub(at) > overdue && !workload.HasQuotaReservation(wl) && !isEnded {
 			j.fail("rule 7, never stuck", "requeueAt is over: %s", describe(wl))
 		}
-		if retry == 0 && rejected == 0 && j.queueIsKnown(wl) && !stopped && !j.world.config.PodsReady && !j.world.config.SwitchGate && !requeueAt(wl).IsZero() {
+		if !requeueAt(wl).IsZero() && retry == 0 && rejected == 0 && j.queueIsKnown(wl) && !stopped && wl.Status.RequeueState.Count == nil && !j.world.config.SwitchGate {
 			j.fail("rule 4", "nobody asks for the wait of %s", describe(wl))
 		}
 	}
