@@ -872,14 +872,14 @@ func (j *judge) statusWrite(process string, old, wl *kueue.Workload) {
 		}
 		for i, assignment := range wl.Status.Admission.PodSetAssignments {
 			if len(wl.Status.ReclaimablePods) == 0 && *assignment.Count != wl.Spec.PodSets[i].Count {
-				j.fail("second pass", "quota for %d of %d pods is reserved for %s", *assignment.Count, wl.Spec.PodSets[i].Count, describe(wl))
+				j.fail("quota and admission", "quota for %d of %d pods is reserved for %s", *assignment.Count, wl.Spec.PodSets[i].Count, describe(wl))
 			}
 		}
 	}
 	evictedNow := !conditionTrue(old, kueue.WorkloadEvicted) && conditionTrue(wl, kueue.WorkloadEvicted)
 	requeued := requeuedAgain(old, wl) && !evictedNow && !deactivated
 	// A stopped queue has the checks set back, and does not say that the workload is requeued.
-	if reset := resetFromRetry(old, wl) && !deactivated; reset && !requeued {
+	if resetFromRetry(old, wl) && !requeued && !deactivated && queueStopped(wl) {
 		if until := j.deadline(old); j.decided.Before(until) {
 			j.fail("rule 7, never early", "the checks of %s are set back although it has to wait until %s: %s", wl.Name, j.at(until), describe(old))
 		}

@@ -119,7 +119,7 @@ var All = append([]Mutant{
 	},
 	{
 		Name: "apply-over-what-was-not-seen", File: apply,
-		Rules: []string{"rule 9", "rule 6 and 10", "rule 7, never early"},
+		Rules: []string{"rule 9", "rule 6 and 10", "rule 7, never early", "quota and admission"},
 		Old:   "if !canApplyTo(",
 		New:   "if !MUTANT && !canApplyTo(",
 	},
@@ -211,7 +211,7 @@ var All = append([]Mutant{
 	{
 		// What counts from the deactivation would count from the eviction before it.
 		Name: "deactivated-at-the-eviction", File: write,
-		Rules: []string{"rule 11, retention"},
+		Rules: []string{"rule 11", "rule 11, retention"},
 		Old:   "apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime = metav1.NewTime(now)",
 		New:   "if !MUTANT {\napimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime = metav1.NewTime(now)\n}",
 	},

@@ -39,7 +39,7 @@ var ofBase = []Mutant{
 	{
 		// A reservation that was refused because the job was scaled is tried again as it was.
 		Name: "put-back-with-the-requests-of-before", File: queuesBase,
-		Rules: []string{"second pass"},
+		Rules: []string{"quota and admission"},
 		Old:   "&& !asksForTheSame(info.Obj, now) &&",
 		New:   "&& !asksForTheSame(info.Obj, now) && !MUTANT &&",
 	},
