@@ -222,6 +222,17 @@ func (j *judge) seenOf(name string) int {
 	return j.decidedOn.known[""]
 }
 
+// versionSeenOf is the workload as that process had seen it, or listed it.
+func (j *judge) versionSeenOf(name string) *kueue.Workload {
+	newest := 0
+	for revision := range j.versions[name] {
+		if revision <= j.seenOf(name) {
+			newest = max(newest, revision)
+		}
+	}
+	return j.versions[name][newest]
+}
+
 func (j *judge) failure() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -999,7 +1010,7 @@ func (j *judge) statusWrite(process string, old, wl *kueue.Workload) {
 // generations: a condition that told of a wait, or tells of one now, is of the
 // generation that was looked at.
 func (j *judge) generations(old, wl *kueue.Workload) {
-	seen := j.versions[wl.Name][j.decidedOn.known[wl.Name]]
+	seen := j.versionSeenOf(wl.Name)
 	if seen == nil || seen.Generation != wl.Generation {
 		return
 	}

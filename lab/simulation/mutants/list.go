@@ -667,7 +667,7 @@ var All = append([]Mutant{
 		New:   "ahead: rctx.Now.Before(until) && !(MUTANT && until.Sub(rctx.Now) < 2*time.Second),",
 	},
 	{
-		Name: "words-of-another-generation", File: message,
+		Name: "words-of-another-generation", File: message, Cohort: true,
 		Rules: []string{"conditions, generation"},
 		Old:   "cond.ObservedGeneration = wl.Generation",
 		New:   "if !MUTANT {\ncond.ObservedGeneration = wl.Generation\n}",
