@@ -916,7 +916,9 @@ func (j *judge) statusWrite(process string, old, wl *kueue.Workload) {
 		// The checks that were required are those of the flavors that it had.
 		evicted := wl.DeepCopy()
 		evicted.Status.Admission = old.Status.Admission
-		if until := j.deadline(evicted); !deactivated && until.After(cond.LastTransitionTime.Time) && requeueAt(wl).Before(until) && cond.Reason != kueue.WorkloadEvictedByAdmissionCheck {
+		// The delay of a policy is recorded by the reconciler, which has not looked yet.
+		isGiven := !j.asked[wl.Name][policyCheck].bare
+		if until := j.deadline(evicted); isGiven && !deactivated && until.After(cond.LastTransitionTime.Time) && requeueAt(wl).Before(until) && cond.Reason != kueue.WorkloadEvictedByAdmissionCheck {
 			j.fail("rule 12", "%s is evicted with requeueAt %s, before %s: %s", wl.Name, j.at(requeueAt(wl)), j.at(until), describe(wl))
 		}
 		if cond.Reason == kueue.WorkloadEvictedByAdmissionCheck {

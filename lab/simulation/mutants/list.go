@@ -242,7 +242,7 @@ var All = append([]Mutant{
 	},
 	{
 		Name: "later-delay-not-recorded", File: plan,
-		Rules: []string{"rule 4"},
+		Rules: []string{"rule 4", "counts"},
 		Old:   `p.Deadline.Equal(requeueAt(wl)) && (HasQuota`,
 		New:   `(p.Deadline.Equal(requeueAt(wl)) || MUTANT && !requeueAt(wl).IsZero()) && (HasQuota`,
 	},
