@@ -420,7 +420,7 @@ func (j *judge) onWrite(write memapi.Write) {
 	if workload.HasQuotaReservation(old) && !workload.IsFinished(old) && (!workload.HasQuotaReservation(wl) || workload.IsFinished(wl)) {
 		j.releases(wl)
 	}
-	if since, found := j.localQueues[string(wl.Spec.QueueName)]; found && time.Since(since) > 2*time.Second && isPending(wl) {
+	if since, found := j.localQueues[string(wl.Spec.QueueName)]; found && time.Since(since) > known && isPending(wl) {
 		j.unreported = 0
 	}
 	if !features.Enabled(features.ACRequeueAfter) && !j.differs && (workload.IsActive(wl) || baseHasFields) && !workload.HasQuotaReservation(wl) && workload.HasRetryChecks(wl) && !requeueAt(wl).IsZero() {
@@ -597,8 +597,8 @@ func (j *judge) switched(on bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	clear(j.excused)
-	clear(j.leftToBase)
 	if on {
+		clear(j.leftToBase)
 		return
 	}
 	for _, wl := range j.world.workloads() {

@@ -73,14 +73,14 @@ func popHead(manager *Manager, cq kueue.ClusterQueueReference) {
 	manager.getClusterQueue(cq).Pop()
 }
 
-// A job may be scaled while the scheduler tries one of its workloads, and so may what its
-// pods that have succeeded leave.
-func TestRequeueWorkloadThatAsksForMoreNow(t *testing.T) {
+// A job may be scaled, and pods of it may succeed, while the scheduler tries its workload.
+func TestRequeueWorkloadThatAsksForOthersNow(t *testing.T) {
 	base := utiltestingapi.MakeWorkload("wl", defaultNamespace).UID("uid").Queue("lq").Generation(1)
 	pods := func(count int) *utiltestingapi.WorkloadWrapper {
 		return base.Clone().PodSets(*utiltestingapi.MakePodSet(kueue.DefaultPodSetName, count).Limit(corev1.ResourceCPU, "1").Obj())
 	}
 	cases := map[string]struct {
+		gateOff        bool
 		judged, stored *kueue.Workload
 		want           resources.Requests
 	}{
@@ -88,6 +88,12 @@ func TestRequeueWorkloadThatAsksForMoreNow(t *testing.T) {
 			judged: pods(2).Obj(),
 			stored: pods(2).Obj(),
 			want:   resources.Requests{corev1.ResourceCPU: 2000},
+		},
+		"it was scaled, with the gate off, as the base": {
+			gateOff: true,
+			judged:  pods(2).Obj(),
+			stored:  pods(3).Generation(2).Obj(),
+			want:    resources.Requests{corev1.ResourceCPU: 2000},
 		},
 		"it was scaled": {
 			judged: pods(2).Obj(),
@@ -102,7 +108,7 @@ func TestRequeueWorkloadThatAsksForMoreNow(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, !tc.gateOff)
 			ctx, _ := utiltesting.ContextWithLog(t)
 			cl := utiltesting.NewFakeClient(utiltesting.MakeNamespace(defaultNamespace), tc.stored)
 			manager := newManagerForTest(cl)
