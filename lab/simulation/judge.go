@@ -889,20 +889,15 @@ func (j *judge) statusWrite(process string, old, wl *kueue.Workload) {
 	}
 	evictedNow := !conditionTrue(old, kueue.WorkloadEvicted) && conditionTrue(wl, kueue.WorkloadEvicted)
 	requeued := requeuedAgain(old, wl) && !evictedNow && !deactivated
-	// A stopped queue has the checks set back, and does not say that the workload is requeued.
-	if resetFromRetry(old, wl) && !requeued && !deactivated && queueStopped(wl) {
-		if until := j.deadline(old); j.decided.Before(until) {
-			j.fail("rule 7, never early", "the checks of %s are set back although it has to wait until %s: %s", wl.Name, j.at(until), describe(old))
-		}
-	}
-	if !deactivated && !conditionTrue(old, kueue.WorkloadRequeued) && conditionTrue(wl, kueue.WorkloadRequeued) && !requeueAt(old).IsZero() && j.decided.Before(j.deadline(old)) {
-		j.fail("rule 7, never early", "%s is requeued although it has to wait until %s: %s", wl.Name, j.at(j.deadline(old)), describe(old))
-	}
 	if requeued {
 		j.seenEvents["requeues"]++
-		if until := j.deadline(old); j.decided.Before(until) {
-			j.fail("rule 7, never early", "%s is requeued although it has to wait until %s: %s", wl.Name, j.at(until), describe(old))
-		}
+	}
+	// A stopped queue has the checks set back, and does not say that the workload is requeued;
+	// after another eviction its reason is another one.
+	isBack := requeued || !deactivated && (queueStopped(wl) && resetFromRetry(old, wl) ||
+		!requeueAt(old).IsZero() && !conditionTrue(old, kueue.WorkloadRequeued) && conditionTrue(wl, kueue.WorkloadRequeued))
+	if until := j.deadline(old); isBack && j.decided.Before(until) {
+		j.fail("rule 7, never early", "%s is requeued although it has to wait until %s: %s", wl.Name, j.at(until), describe(old))
 	}
 	if evictedNow {
 		cond := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
