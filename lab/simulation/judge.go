@@ -87,6 +87,9 @@ type judge struct {
 	// leftToBase are those that were told to wait with the gate off, and waited for nothing
 	// before: the base has delays of its own, and loses some.
 	leftToBase map[string]bool
+	// deadTimers: the base's timers of a backoff go on here in a manager that has ended, and
+	// report to the gauge that all have in common.
+	deadTimers bool
 	// changed is when something was written last.
 	changed time.Time
 	// movedGateOff are the times to which the base has moved a wait that was recorded
@@ -597,6 +600,7 @@ func (j *judge) switched(on bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	clear(j.excused)
+	j.deadTimers = j.deadTimers || slices.ContainsFunc(j.world.workloads(), func(wl *kueue.Workload) bool { return !requeueAt(wl).IsZero() })
 	if on {
 		clear(j.leftToBase)
 		return
@@ -1392,7 +1396,7 @@ func (j *judge) numbers() {
 		return
 	}
 	j.count("waiting gauge", gauge("kueue_admission_check_retry_waiting_workloads"), retrying, waiting, pending)
-	if len(j.world.procs) == 1 {
+	if len(j.world.procs) == 1 && !j.deadTimers {
 		if j.world.config.Blocking {
 			most += len(pending)
 		}
