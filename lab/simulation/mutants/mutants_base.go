@@ -44,6 +44,13 @@ var ofBase = []Mutant{
 		New:   "&& !asksForTheSame(info.Obj, now) && !MUTANT &&",
 	},
 	{
+		Name: "put-back-with-the-requests-of-another", File: queues,
+		Test: "pkg/cache/queue TestRequeueWorkloadThatAsksForOthersNow/it_was_deleted,_and_created_again",
+		Why:  tooShort,
+		Old:  "return judged.UID == now.UID && ",
+		New:  "return (MUTANT || judged.UID == now.UID) && ",
+	},
+	{
 		// It becomes active when the scheduler has looked at it already.
 		Name: "asleep-when-a-queue-becomes-active", File: "pkg/cache/queue/manager.go",
 		Test: "pkg/cache/queue TestQueueInadmissibleWorkloadsWakesUpScheduler/gate_true",

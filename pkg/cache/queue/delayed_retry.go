@@ -122,7 +122,8 @@ func requeueReason(judged, now *kueue.Workload, reason RequeueReason) RequeueRea
 
 // asksForTheSame returns true if both ask for the same resources, as far as can be told.
 func asksForTheSame(judged, now *kueue.Workload) bool {
-	return judged.Generation == now.Generation && equality.Semantic.DeepEqual(judged.Status.ReclaimablePods, now.Status.ReclaimablePods)
+	return judged.UID == now.UID && judged.Generation == now.Generation &&
+		equality.Semantic.DeepEqual(judged.Status.ReclaimablePods, now.Status.ReclaimablePods)
 }
 
 // ReportRetryWaits has the metrics tell from now on of the workloads that wait in

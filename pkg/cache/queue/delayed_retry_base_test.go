@@ -100,6 +100,11 @@ func TestRequeueWorkloadThatAsksForOthersNow(t *testing.T) {
 			stored: pods(3).Generation(2).Obj(),
 			want:   resources.Requests{corev1.ResourceCPU: 3000},
 		},
+		"it was deleted, and created again": {
+			judged: pods(2).Obj(),
+			stored: pods(3).UID("other").Obj(),
+			want:   resources.Requests{corev1.ResourceCPU: 3000},
+		},
 		"a pod has succeeded": {
 			judged: pods(2).Obj(),
 			stored: pods(2).ReclaimablePods(kueue.ReclaimablePod{Name: kueue.DefaultPodSetName, Count: 1}).Obj(),
