@@ -402,6 +402,15 @@ var corpus = []handmade{
 		},
 	},
 	{
+		// By Kueue, and by somebody once it is active again: the first time is not the second's.
+		name: "deactivated again",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1, OnFlavors: true, Slow: true, Retention: true, Cohort: true, Controllers: 2},
+			Steps: []Step{{Op: OpAnswer, A: 1, B: 60, C: 162}, {Op: OpSettle, A: 211, B: 20, C: 77}, {Op: OpSettle, A: 8, B: 12, C: 109}, {Op: OpSettle, A: 9, B: 188, C: 107},
+				{Op: OpActive, A: 105, B: 2, C: 241}, {Op: OpSleep, A: 35, B: 12, C: 154}},
+		},
+	},
+	{
 		// More jobs than quota, and a check that knows nothing but Retry.
 		name: "a busy check",
 		Schedule: Schedule{

@@ -509,9 +509,9 @@ func isDeactivatedInQueue(wl *kueue.Workload) bool {
 	return !IsActive(wl) && IsEvictedByDeactivation(wl) && !HasQuotaReservation(wl) && apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadRequeued)
 }
 
-// isDeactivatedAgain returns true if the Evicted condition is from a deactivation
+// IsDeactivatedAgain returns true if the Evicted condition is from a deactivation
 // before this one: the workload was active in between.
-func isDeactivatedAgain(wl *kueue.Workload) bool {
+func IsDeactivatedAgain(wl *kueue.Workload) bool {
 	if !IsEvictedByDeactivation(wl) {
 		return false
 	}

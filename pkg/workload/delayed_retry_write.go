@@ -192,7 +192,7 @@ func (p RetryPlan) Tidy(wl *kueue.Workload) {
 // that it is as new when it is activated again. The conditions tell of the
 // deactivation, and when it was.
 func (p RetryPlan) Forget(wl *kueue.Workload, now time.Time) {
-	if !IsEvictedByDeactivation(wl) || isDeactivatedAgain(wl) {
+	if !IsEvictedByDeactivation(wl) || IsDeactivatedAgain(wl) {
 		reason, message := kueue.WorkloadDeactivated, "The workload is deactivated"
 		if target := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadDeactivationTarget); target != nil {
 			reason = ReasonWithCause(reason, target.Reason)

@@ -824,11 +824,18 @@ var All = append([]Mutant{
 		New:  "!evictedByCheck && (MUTANT || !features.Enabled(features.ACRequeueAfter)) {",
 	},
 	{
-		Name: "job-of-a-rejected-slice-deleted", File: "pkg/controller/jobframework/reconciler.go",
+		Name: "job-of-a-rejected-slice-deleted", File: jobs,
 		Test: "pkg/controller/jobframework TestJobOfRejectedSliceIsKept/runs_as_the_smaller_slice",
 		Why:  scaled,
-		Old:  "|| r.runsAsReplacedSlice(ctx, job, wl) {",
-		New:  "|| !MUTANT && r.runsAsReplacedSlice(ctx, job, wl) {",
+		Old:  "return r.runsAsReplacedSlice(ctx, job, wl) ||",
+		New:  "return !MUTANT && r.runsAsReplacedSlice(ctx, job, wl) ||",
+	},
+	{
+		// The time of a deactivation that is over.
+		Name: "job-deleted-that-is-deactivated-again", File: jobs,
+		Rules: []string{"rule 11, retention"},
+		Old:   "&& workload.IsDeactivatedAgain(wl)",
+		New:   "&& !MUTANT && workload.IsDeactivatedAgain(wl)",
 	},
 	{
 		Name: "job-kept-that-does-not-run", File: jobs,

@@ -49,6 +49,14 @@ func (r *JobReconciler) replacesSliceWithQuota(ctx context.Context, wl *kueue.Wo
 	return r.holdingSlice(ctx, wl) != nil
 }
 
+// keepsJob returns true if the retention of what Kueue has deactivated is not for the job of
+// the workload, which is deactivated: the job runs as the slice that this one is to replace,
+// or the workload was active since the deactivation that Evicted tells of. The last one is
+// still to be recorded then, with its own reason and time.
+func (r *JobReconciler) keepsJob(ctx context.Context, job GenericJob, wl *kueue.Workload) bool {
+	return r.runsAsReplacedSlice(ctx, job, wl) || features.Enabled(features.ACRequeueAfter) && workload.IsDeactivatedAgain(wl)
+}
+
 // runsAsReplacedSlice returns true if the job runs as such a slice, here or elsewhere.
 func (r *JobReconciler) runsAsReplacedSlice(ctx context.Context, job GenericJob, wl *kueue.Workload) bool {
 	slice := r.holdingSlice(ctx, wl)

@@ -248,3 +248,35 @@ func TestJobOfRejectedSliceIsKept(t *testing.T) {
 		})
 	}
 }
+
+// What Kueue has deactivated, is active again, and is deactivated by a user, is not Kueue's to
+// delete, and not from the time of the first deactivation on.
+func TestJobDeactivatedAgainIsKept(t *testing.T) {
+	now := time.Now().Truncate(time.Second)
+	evicted := metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: "DeactivatedDueToAdmissionCheck", LastTransitionTime: metav1.NewTime(now)}
+	requeued := metav1.Condition{Type: kueue.WorkloadRequeued, Status: metav1.ConditionFalse, Reason: kueue.WorkloadDeactivated, LastTransitionTime: metav1.NewTime(now)}
+	reactivated := metav1.Condition{Type: kueue.WorkloadRequeued, Status: metav1.ConditionTrue, Reason: kueue.WorkloadReactivated, LastTransitionTime: metav1.NewTime(now.Add(time.Minute))}
+	cases := map[string]struct {
+		gateOff    bool
+		conditions []metav1.Condition
+		want       time.Duration
+	}{
+		"deactivated by Kueue":                         {conditions: []metav1.Condition{evicted, requeued}, want: time.Hour},
+		"active in between":                            {conditions: []metav1.Condition{evicted, reactivated}},
+		"active in between, with the gate off":         {conditions: []metav1.Condition{evicted, reactivated}, gateOff: true, want: time.Hour},
+		"rejected before Requeued tells of the return": {conditions: []metav1.Condition{evicted, requeued, {Type: kueue.WorkloadDeactivationTarget, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByAdmissionCheck}}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, !tc.gateOff)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			wl := utiltestingapi.MakeWorkload("wl", "ns").Active(false).Conditions(tc.conditions...).Obj()
+			job := fakeJob{gvk: jobGVK, object: utiltestingjob.MakeJob("job", "ns").Obj(), suspended: true}
+			cl := utiltesting.NewClientBuilder().WithObjects(wl, job.object).Build()
+			r := &JobReconciler{client: cl, clock: testingclock.NewFakeClock(now), workloadRetentionPolicy: WorkloadRetentionPolicy{AfterDeactivatedByKueue: ptr.To(time.Hour)}}
+			if after, err := r.handleWorkloadAfterDeactivatedPolicy(ctx, job, wl); after != tc.want || err != nil {
+				t.Errorf("Unexpected deletion of the job after %s, %v; want %s", after, err, tc.want)
+			}
+		})
+	}
+}
