@@ -22,6 +22,7 @@ import (
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
@@ -55,6 +56,35 @@ func holdsQuota(wl *kueue.Workload) bool {
 // isOfAnotherJob has the scheduler leave alone what the workload must not replace.
 func isOfAnotherJob(wl, slice *kueue.Workload) bool {
 	return features.Enabled(features.ACRequeueAfter) && !mayBeOfOneJob(wl, slice)
+}
+
+// settle returns the slices of a job that count. With the gate on it finishes those that are
+// to replace the same one as another: the job controller makes a second one while it does
+// not see the first, and stops at three, for good, whatever quota they hold.
+func settle(ctx context.Context, clnt client.Client, clk clock.Clock, workloads []kueue.Workload) ([]kueue.Workload, error) {
+	if features.Enabled(features.ACRequeueAfter) {
+		all := slices.Clone(workloads)
+		for i := range all {
+			if !isFork(&all[i], all) {
+				continue
+			}
+			if err := Finish(ctx, clnt, clk, &all[i], kueue.WorkloadFinishedReasonOutOfSync, "The job has another workload slice in its place"); err != nil {
+				return nil, err
+			}
+			workloads = slices.DeleteFunc(workloads, func(wl kueue.Workload) bool { return wl.Name == all[i].Name })
+		}
+	}
+	return withoutReplaced(workloads), nil
+}
+
+// isFork returns true if the slice has no quota, and another one is to replace the same:
+// one with quota, or the first by name, whatever the order of a list.
+func isFork(wl *kueue.Workload, all []kueue.Workload) bool {
+	key := ReplacementForKey(wl)
+	return key != nil && !workload.HasQuotaReservation(wl) && slices.ContainsFunc(all, func(other kueue.Workload) bool {
+		otherKey := ReplacementForKey(&other)
+		return otherKey != nil && *otherKey == *key && !workload.IsFinished(&other) && (workload.HasQuotaReservation(&other) || other.Name < wl.Name)
+	})
 }
 
 // withoutReplaced leaves out those of the slices that another one has replaced.

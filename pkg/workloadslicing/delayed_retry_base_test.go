@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testingclock "k8s.io/utils/clock/testing"
@@ -88,6 +89,66 @@ func TestTwoSlicesWithQuota(t *testing.T) {
 			}
 			if finished := workload.IsFinished(wl); finished != tc.wantFinished {
 				t.Errorf("Unexpected end of the smaller slice: %t, want %t", finished, tc.wantFinished)
+			}
+		})
+	}
+}
+
+// The job controller has made another slice before it saw the one before.
+func TestForkedSlices(t *testing.T) {
+	now := time.Now()
+	gvk := batchv1.SchemeGroupVersion.WithKind("Job")
+	slice := func(name string, pods int) *utiltestingapi.WorkloadWrapper {
+		return utiltestingapi.MakeWorkload(name, "ns").ControllerReference(gvk, "job", "job").Creation(now).PodSets(*utiltestingapi.MakePodSet("main", pods).Obj())
+	}
+	smaller := slice("smaller", 1).Creation(now.Add(-time.Minute)).SimpleReserveQuota("cq", "flavor", now)
+	larger := func(name string) *utiltestingapi.WorkloadWrapper {
+		return slice(name, 2).Annotation(WorkloadSliceReplacementFor, "ns/smaller")
+	}
+	evicted := metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByAdmissionCheck}
+	cases := map[string]struct {
+		gateOff      bool
+		slices       []*utiltestingapi.WorkloadWrapper
+		want         string
+		wantFinished []string
+		wantErr      bool
+	}{
+		"none has quota": {slices: []*utiltestingapi.WorkloadWrapper{smaller, larger("a"), larger("b")}, want: "a", wantFinished: []string{"b"}},
+		"one has quota, and is to be stopped": {
+			slices: []*utiltestingapi.WorkloadWrapper{slice("smaller", 1).Creation(now.Add(-time.Minute)), larger("a"), larger("b").SimpleReserveQuota("cq", "flavor", now).Condition(evicted)},
+			// The next reconciliation has that one alone.
+			wantErr: true, wantFinished: []string{"a", "smaller"},
+		},
+		"the smaller one is finished": {slices: []*utiltestingapi.WorkloadWrapper{smaller.Clone().Finished(), larger("a"), larger("b").SimpleReserveQuota("cq", "flavor", now)}, want: "b", wantFinished: []string{"a", "smaller"}},
+		"they replace others":         {slices: []*utiltestingapi.WorkloadWrapper{smaller, larger("a").SimpleReserveQuota("cq", "flavor", now), slice("b", 2).Annotation(WorkloadSliceReplacementFor, "ns/a")}, want: "b"},
+		"gate off":                    {gateOff: true, slices: []*utiltestingapi.WorkloadWrapper{smaller, larger("a"), larger("b")}, wantErr: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, !tc.gateOff)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			builder := utiltesting.NewClientBuilder().WithStatusSubresource(&kueue.Workload{}).
+				WithIndex(&kueue.Workload{}, indexer.OwnerReferenceIndexKey(gvk), indexer.WorkloadOwnerIndexFunc(gvk))
+			for _, slice := range tc.slices {
+				builder.WithObjects(slice.Clone().Obj())
+			}
+			cl := builder.Build()
+			got, _, err := EnsureWorkloadSlices(ctx, cl, testingclock.NewFakeClock(now), []kueue.PodSet{*utiltestingapi.MakePodSet("main", 2).Obj()}, utiltestingjob.MakeJob("job", "ns").UID("job").Parallelism(2).Obj(), gvk)
+			if gotName := ptr.Deref(got, kueue.Workload{}).Name; gotName != tc.want || (err != nil) != tc.wantErr {
+				t.Errorf("Unexpected slice %q, %v; want %q", gotName, err, tc.want)
+			}
+			list := &kueue.WorkloadList{}
+			if err := cl.List(ctx, list); err != nil {
+				t.Fatalf("Listing the slices: %v", err)
+			}
+			var finished []string
+			for _, wl := range list.Items {
+				if workload.IsFinished(&wl) {
+					finished = append(finished, wl.Name)
+				}
+			}
+			if diff := cmp.Diff(tc.wantFinished, finished); diff != "" {
+				t.Errorf("Unexpected finished slices (-want,+got):\n%s", diff)
 			}
 		})
 	}

@@ -44,6 +44,20 @@ var ofBase = []Mutant{
 		New:   "&& !asksForTheSame(info.Obj, now) && !MUTANT &&",
 	},
 	{
+		Name: "slices-that-fork", File: "pkg/workloadslicing/delayed_retry_base.go",
+		Test: "pkg/workloadslicing TestForkedSlices/none_has_quota",
+		Why:  scaled,
+		Old:  "if features.Enabled(features.ACRequeueAfter) {\n\t\tall := ",
+		New:  "if !MUTANT && features.Enabled(features.ACRequeueAfter) {\n\t\tall := ",
+	},
+	{
+		Name: "fork-with-quota-finished", File: "pkg/workloadslicing/delayed_retry_base.go",
+		Test: "pkg/workloadslicing TestForkedSlices/one_has_quota,_and_is_to_be_stopped",
+		Why:  scaled,
+		Old:  "return key != nil && !workload.HasQuotaReservation(wl) &&",
+		New:  "return key != nil && (MUTANT || !workload.HasQuotaReservation(wl)) &&",
+	},
+	{
 		Name: "put-back-with-the-requests-of-another", File: queues,
 		Test: "pkg/cache/queue TestRequeueWorkloadThatAsksForOthersNow/it_was_deleted,_and_created_again",
 		Why:  tooShort,
