@@ -435,6 +435,9 @@ func (j *judge) onWrite(write memapi.Write) {
 		return
 	}
 	j.world.note("  %s writes %s: %s", write.Caller, wl.Name, difference(old, wl))
+	if features.Enabled(features.ACRequeueAfter) {
+		j.deactivation(old, wl)
+	}
 	if write.Subresource == "status" {
 		if j.world.config.SwitchGate && features.Enabled(features.ACRequeueAfter) {
 			j.withdrawnGateOff(write.Old, old, wl)
@@ -697,24 +700,28 @@ func (j *judge) queueIsKnown(wl *kueue.Workload) bool {
 	return later(j.cqChanged[queueOf(wl)], j.moved[wl.Name]).Before(time.Now().Add(-known))
 }
 
-// isAskedFor: whichever of the sets of checks a process still takes for that of the
-// workload's queue, the check is in it.
-func (j *judge) isAskedFor(wl *kueue.Workload, name kueue.AdmissionCheckReference) bool {
+// setsOfChecks are those that a process may still take for what the workload's queue asks
+// for.
+func (j *judge) setsOfChecks(wl *kueue.Workload) [][]kueue.AdmissionCheckReference {
 	queues := []string{queueOf(wl)}
 	if time.Since(j.moved[wl.Name]) <= known {
 		queues = append(queues, j.left[wl.Name])
 	}
+	var sets [][]kueue.AdmissionCheckReference
 	for _, queue := range queues {
-		if !slices.Contains(j.required[queue], name) {
-			return false
-		}
+		sets = append(sets, j.required[queue])
 		for _, before := range j.superseded[queue] {
-			if time.Since(before.until) <= known && !slices.Contains(before.checks, name) {
-				return false
+			if time.Since(before.until) <= known {
+				sets = append(sets, before.checks)
 			}
 		}
 	}
-	return true
+	return sets
+}
+
+// isAskedFor: whichever of these sets a process takes, the check is in it.
+func (j *judge) isAskedFor(wl *kueue.Workload, name kueue.AdmissionCheckReference) bool {
+	return !slices.ContainsFunc(j.setsOfChecks(wl), func(checks []kueue.AdmissionCheckReference) bool { return !slices.Contains(checks, name) })
 }
 
 // hasLocalQueue: it is there for long enough that every process knows. Without it all checks
@@ -726,9 +733,11 @@ func (j *judge) hasLocalQueue(wl *kueue.Workload) bool {
 
 // isRequired: the workload's queue asks for the check, as every process knows.
 func (j *judge) isRequired(wl *kueue.Workload, name kueue.AdmissionCheckReference) bool {
-	if !j.isAskedFor(wl, name) {
-		return false
-	}
+	return j.isAskedFor(wl, name) && j.isOfFlavor(wl, name)
+}
+
+// isOfFlavor: the check is not bound to another flavor than the workload's.
+func (j *judge) isOfFlavor(wl *kueue.Workload, name kueue.AdmissionCheckReference) bool {
 	if j.world.config.OnFlavors && name == "b" && wl.Status.Admission != nil {
 		for _, flavor := range wl.Status.Admission.PodSetAssignments[0].Flavors {
 			return flavor == "f1"
@@ -865,6 +874,7 @@ func (j *judge) statusWrite(process string, old, wl *kueue.Workload) {
 		return
 	}
 	now := j.world.clock(process)
+	j.idle(old, wl)
 	j.given(wl)
 	if !workload.IsActive(wl) && wl.Status.RequeueState == nil {
 		delete(j.podsReadyUntil, wl.Name)
@@ -924,7 +934,12 @@ func (j *judge) statusWrite(process string, old, wl *kueue.Workload) {
 			j.dated(evicted, cond.LastTransitionTime.Time)
 			anyCheck := func(*kueue.Workload, kueue.AdmissionCheckReference) bool { return true }
 			isOfAll := !j.hasLocalQueue(wl) && j.deadlineOf(evicted, anyCheck).Equal(requeueAt(wl))
-			if until := j.deadline(evicted); until.After(cond.LastTransitionTime.Time) && !until.Equal(requeueAt(wl)) && !isOfAll {
+			isOfSet := slices.ContainsFunc(j.setsOfChecks(evicted), func(checks []kueue.AdmissionCheckReference) bool {
+				return j.deadlineOf(evicted, func(wl *kueue.Workload, name kueue.AdmissionCheckReference) bool {
+					return slices.Contains(checks, name) && j.isOfFlavor(wl, name)
+				}).Equal(requeueAt(wl))
+			})
+			if until := j.deadline(evicted); until.After(cond.LastTransitionTime.Time) && !isOfSet && !isOfAll {
 				j.fail("rule 3", "%s is evicted with requeueAt %s instead of %s: %s", wl.Name, j.at(requeueAt(wl)), j.at(until), describe(wl))
 			}
 		}
@@ -1051,8 +1066,13 @@ func (j *judge) statusWriteGateOff(old, wl *kueue.Workload) {
 		j.fail("gate off, never stuck", "its time is taken from %s, and its checks are left: %s", wl.Name, describe(wl))
 	}
 	for _, check := range old.Status.AdmissionChecks {
-		if after := workloadCheck(wl, check.Name); after == nil || after.State != kueue.CheckStateRetry {
+		after := workloadCheck(wl, check.Name)
+		if after == nil || after.State != kueue.CheckStateRetry {
 			delete(j.asked[wl.Name], check.Name)
+		} else if said, found := j.asked[wl.Name][check.Name]; found && !after.LastTransitionTime.Equal(&check.LastTransitionTime) {
+			// The base of v0.19 gives a time to a check that has none.
+			said.at = after.LastTransitionTime.Time
+			j.asked[wl.Name][check.Name] = said
 		}
 	}
 	counts := make(map[kueue.AdmissionCheckReference]int32)
@@ -1251,6 +1271,8 @@ func (j *judge) quiet() error {
 			// The backoff of WaitForPodsReady is known to a second only, once it was moved.
 			if late < 0 || late > time.Second || late > 0 && !afterTimeout || requeued == nil || requeued.Status != metav1.ConditionFalse {
 				j.fail("rule 4", "%s should wait until %s: %s", wl.Name, j.at(until), describe(wl))
+			} else if until.After(j.podsReadyUntil[wl.Name]) {
+				j.words(wl)
 			}
 		case now.Sub(until) > overdue:
 			j.fail("rule 7, never stuck", "%s should have been requeued at %s: %s", wl.Name, j.at(until), describe(wl))
@@ -1268,6 +1290,7 @@ func (j *judge) quiet() error {
 	if features.Enabled(features.ACRequeueAfter) {
 		j.progress(stopped)
 		j.numbers()
+		j.batchJobs()
 	}
 	return j.first
 }

@@ -76,7 +76,11 @@ func (m *Manager) forgetSecondPass(w *kueue.Workload) {
 // reportWaiting tells the metrics of those that wait in a LocalQueue that is added: the
 // base waits for the first one that is taken from the heap.
 func (m *Manager) reportWaiting(q *LocalQueue) {
-	if features.Enabled(features.ACRequeueAfter) && features.Enabled(features.LocalQueueMetrics) {
+	if !features.Enabled(features.ACRequeueAfter) {
+		return
+	}
+	m.reportPendingWorkloads(q.ClusterQueue, m.getClusterQueueLockless(q.ClusterQueue))
+	if features.Enabled(features.LocalQueueMetrics) {
 		m.reportLQPendingWorkloads(q)
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -398,7 +399,7 @@ func TestRetryWaits(t *testing.T) {
 	}
 }
 
-// A LocalQueue that is created again has its series, also if nothing in it can be tried.
+// A LocalQueue that is created again counts, also if nothing in it can be tried.
 func TestAddLocalQueueReportsWhatWaits(t *testing.T) {
 	for _, gate := range []bool{false, true} {
 		t.Run(fmt.Sprintf("gate %t", gate), func(t *testing.T) {
@@ -409,18 +410,20 @@ func TestAddLocalQueueReportsWhatWaits(t *testing.T) {
 			name := fmt.Sprintf("again-%t", gate) // the metric is of the process
 			wl.Spec.QueueName = kueue.LocalQueueName(name)
 			manager := newManagerForTest(utiltesting.NewFakeClient(utiltesting.MakeNamespace(defaultNamespace), wl))
-			if err := manager.AddClusterQueue(ctx, utiltestingapi.MakeClusterQueue("cq").Obj()); err != nil {
+			if err := manager.AddClusterQueue(ctx, utiltestingapi.MakeClusterQueue(name).Obj()); err != nil {
 				t.Fatalf("Failed adding ClusterQueue: %v", err)
 			}
-			if err := manager.AddLocalQueue(ctx, utiltestingapi.MakeLocalQueue(name, defaultNamespace).ClusterQueue("cq").Obj()); err != nil {
+			if err := manager.AddLocalQueue(ctx, utiltestingapi.MakeLocalQueue(name, defaultNamespace).ClusterQueue(name).Obj()); err != nil {
 				t.Fatalf("Failed adding LocalQueue: %v", err)
 			}
-			var pending float64
-			for _, series := range utiltestingmetrics.CollectFilteredGaugeVec(metrics.LocalQueuePendingWorkloads, map[string]string{"name": name}) {
-				pending += series.Value
-			}
-			if want := map[bool]float64{true: 1}[gate]; pending != want {
-				t.Errorf("Unexpected number of pending workloads in the metric: %v, want %v", pending, want)
+			for label, gauge := range map[string]*prometheus.GaugeVec{"name": metrics.LocalQueuePendingWorkloads, "cluster_queue": metrics.PendingWorkloads} {
+				var pending float64
+				for _, series := range utiltestingmetrics.CollectFilteredGaugeVec(gauge, map[string]string{label: name}) {
+					pending += series.Value
+				}
+				if want := map[bool]float64{true: 1}[gate]; pending != want {
+					t.Errorf("Unexpected number of pending workloads by %s in the metric: %v, want %v", label, pending, want)
+				}
 			}
 		})
 	}

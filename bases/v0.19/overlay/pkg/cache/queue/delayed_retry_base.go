@@ -72,7 +72,7 @@ func (m *Manager) forgetSecondPass(w *kueue.Workload) {
 // base waits for the first one that is taken from the heap.
 func (m *Manager) reportWaiting(q *LocalQueue) {
 	if features.Enabled(features.ACRequeueAfter) {
-		reportLQPendingWorkloads(m, q)
+		reportPendingWorkloads(m, q.ClusterQueue)
 	}
 }
 

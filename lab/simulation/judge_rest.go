@@ -1,0 +1,132 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package simulation
+
+import (
+	"regexp"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/controller/constants"
+	"sigs.k8s.io/kueue/pkg/workload"
+	"sigs.k8s.io/kueue/pkg/workloadslicing"
+)
+
+// What is judged when all is at rest beside the deadlines, and what no write is for.
+
+// words: the conditions of one that waits for its checks say until when, and which those
+// are, at the moment at which the deadline changed last.
+func (j *judge) words(wl *kueue.Workload) {
+	until := requeueAt(wl).UTC().Format(time.RFC3339)
+	reserved := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadQuotaReserved)
+	if reserved == nil || reserved.Reason != kueue.WorkloadWaitingForRetry {
+		j.fail("conditions, words", "QuotaReserved of %s has not the reason of a wait: %s", wl.Name, describe(wl))
+		return
+	}
+	for _, name := range []string{kueue.WorkloadEvicted, kueue.WorkloadQuotaReserved, kueue.WorkloadRequeued} {
+		cond := apimeta.FindStatusCondition(wl.Status.Conditions, name)
+		if cond == nil || !strings.Contains(cond.Message, until) {
+			j.fail("conditions, words", "%s of %s does not say that it waits until %s: %+v", name, wl.Name, until, cond)
+			return
+		}
+		if !askedBy.MatchString(cond.Message) {
+			j.fail("conditions, words", "%s of %s does not say which checks asked for the retry: %s", name, wl.Name, cond.Message)
+		}
+	}
+}
+
+var askedBy = regexp.MustCompile(`Admission check\(s\) (\S+) asked for a retry`)
+
+// batchJobs: none runs without quota, and the workload of one that waits is where its job
+// is, with its priority.
+func (j *judge) batchJobs() {
+	all := j.world.workloads()
+	for _, obj := range j.world.api.List(batchv1.SchemeGroupVersion.WithResource("jobs")) {
+		job := &batchv1.Job{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, job); err != nil {
+			panic(err)
+		}
+		if jobFinished(job) || job.DeletionTimestamp != nil || job.Spec.ManagedBy != nil {
+			continue
+		}
+		holdsQuota := false
+		for _, wl := range all {
+			if !metav1.IsControlledBy(wl, job) || workload.IsFinished(wl) {
+				continue
+			}
+			holdsQuota = holdsQuota || workload.HasQuotaReservation(wl)
+			if !isPending(wl) || !ptr.Deref(job.Spec.Suspend, false) || workloadslicing.Enabled(job) {
+				continue
+			}
+			if queue := job.Labels[constants.QueueLabel]; string(wl.Spec.QueueName) != queue {
+				j.fail("rule 18", "the job of %s is in %s: %s in %s", wl.Name, queue, describe(wl), wl.Spec.QueueName)
+			}
+			if class := job.Labels[constants.WorkloadPriorityClassLabel]; class != "" && wl.Spec.PriorityClassName != class {
+				j.fail("rule 18", "the job of %s has the priority %s: %s with %s", wl.Name, class, describe(wl), wl.Spec.PriorityClassName)
+			}
+		}
+		if job.Status.Active > 0 && !holdsQuota {
+			j.fail("rule 3, pods", "job %s has %d pods, and no quota", job.Name, job.Status.Active)
+		}
+	}
+}
+
+// idle: no status of one that waits is written to say the same again.
+func (j *judge) idle(old, wl *kueue.Workload) {
+	if workload.HasQuotaReservation(old) || !workload.HasRetryChecks(old) || !requeueAt(old).After(j.decided) {
+		return
+	}
+	before, after := said(old), said(wl)
+	if equality.Semantic.DeepEqual(before, after) {
+		j.fail("rule 5", "the status of %s is written, and says the same: %s", wl.Name, describe(wl))
+	}
+}
+
+// said is the status without the generations and times of its conditions and checks.
+func said(wl *kueue.Workload) kueue.WorkloadStatus {
+	status := *wl.Status.DeepCopy()
+	for i := range status.Conditions {
+		status.Conditions[i].ObservedGeneration, status.Conditions[i].LastTransitionTime = 0, metav1.Time{}
+	}
+	for i := range status.AdmissionChecks {
+		status.AdmissionChecks[i].LastTransitionTime = metav1.Time{}
+	}
+	return status
+}
+
+// deactivation: Kueue deactivates what it has said that it will, and for a check's sake
+// what a check has rejected.
+func (j *judge) deactivation(old, wl *kueue.Workload) {
+	if workload.IsActive(old) && !workload.IsActive(wl) && !conditionTrue(old, kueue.WorkloadDeactivationTarget) {
+		j.fail("rule 8", "%s is deactivated, and nobody has said why: %s", wl.Name, describe(old))
+	}
+	target := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadDeactivationTarget)
+	if conditionTrue(old, kueue.WorkloadDeactivationTarget) || target == nil || target.Status != metav1.ConditionTrue || target.Reason != kueue.WorkloadEvictedByAdmissionCheck {
+		return
+	}
+	if !workload.HasRejectedChecks(old) {
+		j.fail("rule 8", "%s is to be deactivated for a check, and none rejects it: %s", wl.Name, describe(old))
+	}
+}
