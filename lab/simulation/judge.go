@@ -404,7 +404,8 @@ func (j *judge) onWrite(write memapi.Write) {
 		j.moved[wl.Name], j.left[wl.Name] = time.Now(), queueOf(old)
 	}
 	// An activation that was taken back before Kueue acted on it has left no trace.
-	if workload.IsActive(old) && !workload.IsActive(wl) && !(workload.IsEvictedByDeactivation(old) && !conditionTrue(old, kueue.WorkloadRequeued)) {
+	isTakenBack := workload.IsEvictedByDeactivation(old) && !conditionTrue(old, kueue.WorkloadRequeued) && !conditionTrue(old, kueue.WorkloadDeactivationTarget)
+	if workload.IsActive(old) && !workload.IsActive(wl) && !isTakenBack {
 		j.deactivated[wl.Name] = time.Now()
 	}
 	switch {
@@ -414,7 +415,7 @@ func (j *judge) onWrite(write memapi.Write) {
 	case !workload.IsActive(old) && workload.IsActive(wl):
 		j.reactivated[wl.Name] = true
 	}
-	if ours && workload.IsEvictedDueToDeactivationByKueue(wl) && !workload.IsEvictedDueToDeactivationByKueue(old) {
+	if ours && workload.IsEvictedDueToDeactivationByKueue(wl) && !(workload.IsEvictedDueToDeactivationByKueue(old) && evictedAt(old).Equal(evictedAt(wl))) {
 		j.givenUp[wl.Name] = time.Now()
 	}
 	if !workload.HasRetryChecks(wl) {
@@ -448,6 +449,14 @@ func (j *judge) onWrite(write memapi.Write) {
 		j.untold[wl.Name] = true
 	}
 	j.known[write.Caller][wl.Name] = j.lastRevision
+}
+
+// evictedAt is when the workload was evicted last, or zero.
+func evictedAt(wl *kueue.Workload) time.Time {
+	if cond := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted); cond != nil {
+		return cond.LastTransitionTime.Time
+	}
+	return time.Time{}
 }
 
 func (j *judge) releases(wl *kueue.Workload) {

@@ -83,8 +83,8 @@ func (j *judge) batchJobs() {
 			if queue := job.Labels[constants.QueueLabel]; string(wl.Spec.QueueName) != queue {
 				j.fail("rule 18", "the job of %s is in %s: %s in %s", wl.Name, queue, describe(wl), wl.Spec.QueueName)
 			}
-			if class := job.Labels[constants.WorkloadPriorityClassLabel]; class != "" && wl.Spec.PriorityClassName != class {
-				j.fail("rule 18", "the job of %s has the priority %s: %s with %s", wl.Name, class, describe(wl), wl.Spec.PriorityClassName)
+			if class := job.Labels[constants.WorkloadPriorityClassLabel]; class != "" && priorityClassOf(wl) != class {
+				j.fail("rule 18", "the job of %s has the priority %s: %s with %s", wl.Name, class, describe(wl), priorityClassOf(wl))
 			}
 		}
 		if job.Status.Active > 0 && !holdsQuota {

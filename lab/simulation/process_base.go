@@ -56,6 +56,11 @@ const requestsGate featuregate.Feature = ""
 // v0.14.8 does not have it.
 const podsGate featuregate.Feature = ""
 
+// priorityClassOf returns the name of the class of a workload's priority.
+func priorityClassOf(wl *kueue.Workload) string {
+	return wl.Spec.PriorityClassName
+}
+
 // hasLostPods: a pod group that has lost pods is not queued. v0.14.8 queues it.
 func hasLostPods(*kueue.Workload) bool { return false }
 

@@ -60,6 +60,14 @@ const requestsGate = features.CleanupProvisioningRequestsOnEviction
 // runs then.
 const podsGate = features.SkipReassignmentForPodOwnedWorkloads
 
+// priorityClassOf returns the name of the class of a workload's priority.
+func priorityClassOf(wl *kueue.Workload) string {
+	if wl.Spec.PriorityClassRef == nil {
+		return ""
+	}
+	return wl.Spec.PriorityClassRef.Name
+}
+
 // hasLostPods: a pod group that has lost pods is not queued.
 func hasLostPods(wl *kueue.Workload) bool {
 	return conditionTrue(wl, kueue.WorkloadWaitingForReplacementPods)
