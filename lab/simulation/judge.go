@@ -137,6 +137,9 @@ type judge struct {
 	// ProvisioningRequest by workload.
 	versions map[string]map[int]*kueue.Workload
 	requests map[string]lastRequest
+	// changes are how many of a process' writes of a workload are not answered yet.
+	changes map[string]int
+
 	// policies are those that policyCheck had, the last one is in force.
 	policies []policy
 	// dates has the process that has dated a workload's eviction.
@@ -187,7 +190,7 @@ func (v *Violation) Error() string {
 
 func newJudge(w *World) *judge {
 	return &judge{
-		world: w, unready: make(map[string]bool), policies: []policy{{base: policyBases[0]}},
+		world: w, changes: make(map[string]int), unready: make(map[string]bool), policies: []policy{{base: policyBases[0]}},
 		asked:          make(map[string]map[kueue.AdmissionCheckReference]asked),
 		excused:        make(map[string]bool),
 		leftToBase:     make(map[string]bool),
@@ -436,6 +439,7 @@ func (j *judge) onWrite(write memapi.Write) {
 		return
 	}
 	j.world.note("  %s writes %s: %s", write.Caller, wl.Name, difference(old, wl))
+	j.changes[write.Caller+" "+wl.Name+" "+write.Subresource]++
 	if features.Enabled(features.ACRequeueAfter) {
 		j.deactivation(old, wl)
 	}
@@ -633,6 +637,11 @@ func (j *judge) answered(call *memapi.Call, err error) {
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		j.fail("rule 1, no write is refused", "%s %s: %v", call.Caller, call, err)
+	}
+	if err == nil && call.GVR.Resource == "workloads" && call.Verb != "POST" && call.Verb != "DELETE" {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.unchanged(call)
 	}
 }
 

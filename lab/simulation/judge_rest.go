@@ -17,7 +17,9 @@ limitations under the License.
 package simulation
 
 import (
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,8 +32,11 @@ import (
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/controller/constants"
+	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/workload"
 	"sigs.k8s.io/kueue/pkg/workloadslicing"
+
+	"kueue-acrequeueafter/lab/simulation/memapi"
 )
 
 // What is judged when all is at rest beside the deadlines, and what no write is for.
@@ -87,7 +92,9 @@ func (j *judge) batchJobs() {
 				j.fail("rule 18", "the job of %s has the priority %s: %s with %s", wl.Name, class, describe(wl), priorityClassOf(wl))
 			}
 		}
-		if job.Status.Active > 0 && !holdsQuota {
+		// Both bases end the slice of an elastic job that is evicted while a larger one is
+		// pending, and leave its pods.
+		if job.Status.Active > 0 && !holdsQuota && !workloadslicing.Enabled(job) {
 			j.fail("rule 3, pods", "job %s has %d pods, and no quota", job.Name, job.Status.Active)
 		}
 	}
@@ -101,6 +108,22 @@ func (j *judge) idle(old, wl *kueue.Workload) {
 	before, after := said(old), said(wl)
 	if equality.Semantic.DeepEqual(before, after) {
 		j.fail("rule 5", "the status of %s is written, and says the same: %s", wl.Name, describe(wl))
+	}
+}
+
+// unchanged: nor is it written without a change. A workload that waits costs no API call.
+func (j *judge) unchanged(call *memapi.Call) {
+	key := call.Caller + " " + call.Key.Name + " " + call.Subresource
+	if j.changes[key] > 0 {
+		j.changes[key]--
+		return
+	}
+	versions := j.versions[call.Key.Name]
+	if len(versions) == 0 || !features.Enabled(features.ACRequeueAfter) {
+		return
+	}
+	if wl := versions[slices.Max(slices.Collect(maps.Keys(versions)))]; !workload.HasQuotaReservation(wl) && workload.HasRetryChecks(wl) && requeueAt(wl).After(j.decided) {
+		j.fail("rule 5", "%s %s changes nothing of what waits: %s", call.Caller, call, describe(wl))
 	}
 }
 

@@ -228,6 +228,18 @@ var All = append([]Mutant{
 		New:   `(evictedByCheck || tellsOfWait(wl) || isRecordedForChecks(wl)) && !MUTANT {`,
 	},
 	{
+		Name: "wait-told-without-its-end", File: message,
+		Rules: []string{"conditions, words"},
+		Old:   `return fmt.Sprintf("%s, waiting until %s%s", asked, until, ownWords(retry))`,
+		New:   "if MUTANT {\nreturn asked + ownWords(retry)\n}\nreturn fmt.Sprintf(\"%s, waiting until %s%s\", asked, until, ownWords(retry))",
+	},
+	{
+		Name: "recorded-again-and-again", File: plan,
+		Rules: []string{"rule 5"},
+		Old:   "return p.Deadline.Equal(requeueAt(wl)) && (Has",
+		New:   "return !MUTANT && p.Deadline.Equal(requeueAt(wl)) && (Has",
+	},
+	{
 		Name: "wait-told-by-a-stopped-queue", File: message,
 		Test: "pkg/workload TestRequeueAfterOtherEvictionTellsOfNoWait/its_queue_is_stopped_still",
 		Why:  unread,
@@ -1032,11 +1044,10 @@ var All = append([]Mutant{
 	},
 	// Jobs.
 	{
-		Name: "moved-job-stays", File: jobs,
-		Test: "pkg/controller/jobframework TestMoveWaiting/waits,_and_the_job_was_moved",
-		Why:  tooShort,
-		Old:  "if !features.Enabled(features.ACRequeueAfter) || !workload.IsActive(wl) ||",
-		New:  "if MUTANT || !features.Enabled(features.ACRequeueAfter) || !workload.IsActive(wl) ||",
+		Name: "moved-job-stays", File: jobs, Cohort: true,
+		Rules: []string{"rule 18"},
+		Old:   "if !features.Enabled(features.ACRequeueAfter) || !workload.IsActive(wl) ||",
+		New:   "if MUTANT || !features.Enabled(features.ACRequeueAfter) || !workload.IsActive(wl) ||",
 	},
 	{
 		Name: "stopped-again-and-again", File: jobs,
