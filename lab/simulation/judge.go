@@ -33,6 +33,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,7 +44,6 @@ import (
 	autoscaling "k8s.io/autoscaler/cluster-autoscaler/apis/provisioningrequest/autoscaling.x-k8s.io/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	configapi "sigs.k8s.io/kueue/apis/config/v1beta1"
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
@@ -1400,16 +1401,12 @@ func (j *judge) isBlocked(all []*kueue.Workload) bool {
 // numbers: all counts have every pending workload. Those that wait for
 // WaitForPodsReady alone, which upstream leaves out for a while, may be missing.
 func (j *judge) numbers() {
-	retrying, waiting, least, most := 0, 0, 0, 0
 	// It is somewhere between these, by the clock of whoever counts.
 	earliest, latest := time.Now().Add(-j.world.apart()), time.Now().Add(j.world.apart())
-	// pending are the names of each queue, and whether they may be missing.
-	pending := map[string]map[string]bool{clusterQueue: {}}
+	queues := map[string]*pendingNumbers{clusterQueue: newPendingNumbers()}
 	if j.world.config.Cohort {
-		pending[otherQueue] = make(map[string]bool)
+		queues[otherQueue] = newPendingNumbers()
 	}
-	// tried are the queues that have one which the scheduler may try.
-	tried := make(map[string]bool)
 	for _, wl := range j.world.workloads() {
 		if !isPending(wl) {
 			continue
@@ -1417,32 +1414,64 @@ func (j *judge) numbers() {
 		// Upstream leaves one that loses its pods where it is, until it has others.
 		isLost := hasLostPods(wl) && !workload.HasRetryChecks(wl) && !workload.HasRejectedChecks(wl)
 		isOptional := !wl.DeletionTimestamp.IsZero() || isLost
-		pending[queueOf(wl)][wl.Name] = isOptional
-		tried[queueOf(wl)] = tried[queueOf(wl)] || isForScheduler(wl, latest)
-		if most++; !isOptional {
-			least++
-		}
-		if earliest.Before(requeueAt(wl)) {
-			waiting++
+		queue := queues[queueOf(wl)]
+		queue.pending[wl.Name] = isOptional
+		queue.isTried = queue.isTried || isForScheduler(wl, latest)
+		if at := requeueAt(wl); earliest.Before(at) {
+			queue.waiting++
+			if queue.next.IsZero() || at.Before(queue.next) {
+				queue.next = at
+			}
 		}
 		if latest.Before(requeueAt(wl)) && workload.HasRetryChecks(wl) && !isOptional {
-			retrying++
+			queue.retrying++
 		}
 	}
 	complete := true
-	for queue, names := range pending {
-		complete = j.queueNumbers(queue, names, tried[queue]) && complete
+	for name, queue := range queues {
+		complete = j.queueNumbers(name, queue.pending, queue.isTried) && complete
 	}
 	if !complete {
 		return
 	}
-	j.count("waiting gauge", gauge("kueue_admission_check_retry_waiting_workloads"), retrying, waiting, pending)
-	if len(j.world.procs) == 1 && !j.deadTimers {
-		if j.world.config.Blocking {
-			most += len(pending)
+	for name, queue := range queues {
+		j.count("waiting gauge of "+name, gauge(metrics.AdmissionCheckRetryWaits, "kueue_admission_check_retry_waiting_workloads", name), queue.retrying, queue.waiting, queue.pending)
+		next := int(queue.next.Unix())
+		if queue.waiting > 0 && queue.retrying == queue.waiting {
+			j.count("earliest deadline of "+name, gauge(metrics.AdmissionCheckRetryWaits, "kueue_admission_check_retry_earliest_deadline_timestamp_seconds", name), next, next, queue.pending)
 		}
-		j.count("pending gauge", gauge("kueue_pending_workloads"), least, most+j.unreported, pending)
 	}
+	if len(j.world.procs) > 1 || j.deadTimers {
+		return
+	}
+	for name, queue := range queues {
+		least, most := 0, len(queue.pending)+j.unreported
+		for _, isOptional := range queue.pending {
+			if !isOptional {
+				least++
+			}
+		}
+		if j.world.config.Blocking {
+			most++
+		}
+		j.count("pending gauge of "+name, gauge(metrics.PendingWorkloads, "kueue_pending_workloads", name), least, most, queue.pending)
+	}
+}
+
+// pendingNumbers are the pending workloads of a ClusterQueue.
+type pendingNumbers struct {
+	// pending are the names, and whether they may be missing.
+	pending map[string]bool
+	// isTried: the scheduler may try one of them.
+	isTried bool
+	// retrying wait for their checks, waiting for these or something else, the first of
+	// them until next.
+	retrying, waiting int
+	next              time.Time
+}
+
+func newPendingNumbers() *pendingNumbers {
+	return &pendingNumbers{pending: make(map[string]bool)}
 }
 
 func (j *judge) count(what string, n, least, most int, pending any) {
@@ -1536,23 +1565,26 @@ func init() {
 	metrics.Register()
 }
 
-// gauge returns the sum of a metric of all ClusterQueues, 0 where none is there.
-func gauge(name string) int {
-	families, err := ctrlmetrics.Registry.Gather()
+// gauge returns the sum of a collector's metric of a ClusterQueue, 0 where none is there.
+func gauge(collector prometheus.Collector, name, queue string) int {
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(collector)
+	families, err := registry.Gather()
 	if err != nil {
 		panic(err)
 	}
+	sum := 0.0
 	for _, family := range families {
-		if family.GetName() != name {
-			continue
-		}
-		sum := 0.0
 		for _, metric := range family.Metric {
-			sum += metric.GetGauge().GetValue()
+			isOfQueue := slices.ContainsFunc(metric.Label, func(label *dto.LabelPair) bool {
+				return label.GetName() == "cluster_queue" && label.GetValue() == queue
+			})
+			if family.GetName() == name && isOfQueue {
+				sum += metric.GetGauge().GetValue()
+			}
 		}
-		return int(sum)
 	}
-	return 0
+	return int(sum)
 }
 
 func (j *judge) queueIsStopped() bool {

@@ -102,7 +102,7 @@ func (j *judge) batchJobs() {
 
 // idle: no status of one that waits is written to say the same again.
 func (j *judge) idle(old, wl *kueue.Workload) {
-	if workload.HasQuotaReservation(old) || !workload.HasRetryChecks(old) || !requeueAt(old).After(j.decided) {
+	if !waitsForChecks(old, j.decided) || workload.IsFinished(wl) {
 		return
 	}
 	before, after := said(old), said(wl)
@@ -122,9 +122,14 @@ func (j *judge) unchanged(call *memapi.Call) {
 	if len(versions) == 0 || !features.Enabled(features.ACRequeueAfter) {
 		return
 	}
-	if wl := versions[slices.Max(slices.Collect(maps.Keys(versions)))]; !workload.HasQuotaReservation(wl) && workload.HasRetryChecks(wl) && requeueAt(wl).After(j.decided) {
+	if wl := versions[slices.Max(slices.Collect(maps.Keys(versions)))]; waitsForChecks(wl, j.decided) {
 		j.fail("rule 5", "%s %s changes nothing of what waits: %s", call.Caller, call, describe(wl))
 	}
+}
+
+// waitsForChecks: it has no quota before a time that is ahead, as a check wants it.
+func waitsForChecks(wl *kueue.Workload, at time.Time) bool {
+	return !workload.IsFinished(wl) && !workload.HasQuotaReservation(wl) && workload.HasRetryChecks(wl) && requeueAt(wl).After(at)
 }
 
 // said is the status without the generations and times of its conditions and checks.
