@@ -138,6 +138,9 @@ type judge struct {
 	// ProvisioningRequest by workload.
 	versions map[string]map[int]*kueue.Workload
 	requests map[string]lastRequest
+	// silent are the workloads whose wait began, changed or ended, and has no event yet.
+	silent map[string]string
+
 	// changes are how many of a process' writes of a workload are not answered yet.
 	changes map[string]int
 
@@ -191,7 +194,7 @@ func (v *Violation) Error() string {
 
 func newJudge(w *World) *judge {
 	return &judge{
-		world: w, changes: make(map[string]int), unready: make(map[string]bool), policies: []policy{{base: policyBases[0]}},
+		world: w, changes: make(map[string]int), silent: make(map[string]string), unready: make(map[string]bool), policies: []policy{{base: policyBases[0]}},
 		asked:          make(map[string]map[kueue.AdmissionCheckReference]asked),
 		excused:        make(map[string]bool),
 		leftToBase:     make(map[string]bool),
@@ -378,6 +381,7 @@ func (j *judge) onWrite(write memapi.Write) {
 		case "ProvisioningRequest":
 			j.requestDeleted(write)
 		case "Workload":
+			delete(j.silent, write.Old.GetName())
 			if wl := j.world.workload(write.Old); workload.HasQuotaReservation(wl) && !workload.IsFinished(wl) {
 				j.releases(wl)
 			}
@@ -617,6 +621,7 @@ func (j *judge) switched(on bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	clear(j.excused)
+	clear(j.silent)
 	j.deadTimers = j.deadTimers || slices.ContainsFunc(j.world.workloads(), func(wl *kueue.Workload) bool { return !requeueAt(wl).IsZero() })
 	if on {
 		clear(j.leftToBase)
@@ -894,6 +899,7 @@ func (j *judge) statusWrite(process string, old, wl *kueue.Workload) {
 	}
 	now := j.world.clock(process)
 	j.idle(old, wl)
+	j.wait(old, wl)
 	j.given(wl)
 	if !workload.IsActive(wl) && wl.Status.RequeueState == nil {
 		delete(j.podsReadyUntil, wl.Name)
@@ -1307,6 +1313,7 @@ func (j *judge) quiet() error {
 		}
 	}
 	if features.Enabled(features.ACRequeueAfter) {
+		j.events()
 		j.progress(stopped)
 		j.numbers()
 		j.batchJobs()
@@ -1436,9 +1443,8 @@ func (j *judge) numbers() {
 	}
 	for name, queue := range queues {
 		j.count("waiting gauge of "+name, gauge(metrics.AdmissionCheckRetryWaits, "kueue_admission_check_retry_waiting_workloads", name), queue.retrying, queue.waiting, queue.pending)
-		next := int(queue.next.Unix())
-		if queue.waiting > 0 && queue.retrying == queue.waiting {
-			j.count("earliest deadline of "+name, gauge(metrics.AdmissionCheckRetryWaits, "kueue_admission_check_retry_earliest_deadline_timestamp_seconds", name), next, next, queue.pending)
+		if next, apart := int(queue.next.Unix()), int(j.world.apart().Seconds()); queue.waiting > 0 && queue.retrying == queue.waiting {
+			j.count("earliest deadline of "+name, gauge(metrics.AdmissionCheckRetryWaits, "kueue_admission_check_retry_earliest_deadline_timestamp_seconds", name), next-apart, next+apart, queue.pending)
 		}
 	}
 	if len(j.world.procs) > 1 || j.deadTimers {

@@ -17,6 +17,7 @@ limitations under the License.
 package simulation
 
 import (
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -125,6 +126,49 @@ func (j *judge) unchanged(call *memapi.Call) {
 	if wl := versions[slices.Max(slices.Collect(maps.Keys(versions)))]; waitsForChecks(wl, j.decided) {
 		j.fail("rule 5", "%s %s changes nothing of what waits: %s", call.Caller, call, describe(wl))
 	}
+}
+
+// wait: there is an event when a wait for checks begins or changes, and when it ends.
+func (j *judge) wait(old, wl *kueue.Workload) {
+	was, is := retryTime(old), retryTime(wl)
+	if was.Equal(is) || j.unanswered {
+		return
+	}
+	j.silent[wl.Name] = fmt.Sprintf("%s, from %s to %s", describe(wl), j.at(was), j.at(is))
+}
+
+// event: all that tell of a wait will do.
+func (j *judge) event(obj runtime.Object, reason string) {
+	wl, ok := obj.(*kueue.Workload)
+	if !ok {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if reason == "Requeued" || reason == "RequeueDelayed" || reason == kueue.WorkloadFinished || strings.HasPrefix(reason, "EvictedDueTo") {
+		delete(j.silent, wl.Name)
+	}
+}
+
+// crashed: what a manager was about to tell nobody hears.
+func (j *judge) crashed() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	clear(j.silent)
+}
+
+func (j *judge) events() {
+	for _, wait := range j.silent {
+		j.fail("events", "the wait has changed, and no event tells of it: %s", wait)
+	}
+}
+
+// retryTime is until when a workload waits for its checks, or zero.
+func retryTime(wl *kueue.Workload) time.Time {
+	if !workload.HasRetryChecks(wl) {
+		return time.Time{}
+	}
+	return requeueAt(wl)
 }
 
 // waitsForChecks: it has no quota before a time that is ahead, as a check wants it.

@@ -22,6 +22,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/component-base/featuregate"
 	"k8s.io/utils/ptr"
@@ -123,8 +124,25 @@ func (w *World) setUp(ctx context.Context, p *process) error {
 	return mgr.Add(scheduler.New(p.queues, p.cache, mgr.GetClient(), mgr.GetEventRecorderFor(constants.AdmissionName), scheduler.WithFairSharing(cfg.FairSharing)))
 }
 
-func (manager) GetEventRecorderFor(string) record.EventRecorder {
-	return &record.FakeRecorder{}
+func (m manager) GetEventRecorderFor(string) record.EventRecorder {
+	return recorder{judge: m.world.judge}
+}
+
+// recorder has the judge hear of all events.
+type recorder struct {
+	judge *judge
+}
+
+func (r recorder) Event(obj runtime.Object, _, reason, _ string) {
+	r.judge.event(obj, reason)
+}
+
+func (r recorder) Eventf(obj runtime.Object, _, reason, _ string, _ ...any) {
+	r.judge.event(obj, reason)
+}
+
+func (r recorder) AnnotatedEventf(obj runtime.Object, _ map[string]string, _, reason, _ string, _ ...any) {
+	r.judge.event(obj, reason)
 }
 
 func waitForPodsReady() *configapi.WaitForPodsReady {

@@ -561,6 +561,7 @@ func (w *World) crash(i int) error {
 	p := w.procs[i]
 	w.procs = append(w.procs[:i:i], w.procs[i+1:]...)
 	p.kill()
+	w.judge.crashed()
 	return w.startNext()
 }
 

@@ -22,6 +22,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 
@@ -169,8 +170,17 @@ func (w *World) setUp(ctx context.Context, p *process) error {
 	))
 }
 
-func (manager) GetEventRecorder(string) events.EventRecorder {
-	return &events.FakeRecorder{}
+func (m manager) GetEventRecorder(string) events.EventRecorder {
+	return recorder{judge: m.world.judge}
+}
+
+// recorder has the judge hear of all events.
+type recorder struct {
+	judge *judge
+}
+
+func (r recorder) Eventf(obj, _ runtime.Object, _, reason, _, _ string, _ ...any) {
+	r.judge.event(obj, reason)
 }
 
 func waitForPodsReady() *configapi.WaitForPodsReady {
