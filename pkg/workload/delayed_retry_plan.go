@@ -509,24 +509,25 @@ func isDeactivatedInQueue(wl *kueue.Workload) bool {
 	return !IsActive(wl) && IsEvictedByDeactivation(wl) && !HasQuotaReservation(wl) && apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadRequeued)
 }
 
-// IsDeactivatedAgain returns true if the Evicted condition is from a deactivation
-// before this one: the workload was active in between.
+// IsDeactivatedAgain returns true if the Evicted condition of the workload, which is
+// deactivated, is from a deactivation before this one: it was active in between. Forget
+// records this one.
 func IsDeactivatedAgain(wl *kueue.Workload) bool {
 	if !IsEvictedByDeactivation(wl) {
 		return false
 	}
-	// An eviction takes the target away. One that is there is of a deactivation since.
-	if apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget) {
+	// An eviction takes the target away. One of a check that is there is of a deactivation
+	// since. Others may be set again while the job stops, and are left as they are.
+	if isTargetOfCheck(wl) {
 		return true
 	}
-	if HasQuotaReservation(wl) {
+	if !isDeactivatedInQueue(wl) {
 		return false
 	}
+	// Clocks differ, and times have no fractions of seconds: the reason tells of the
+	// reactivation whenever it was.
 	requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
-	isSince := requeued != nil && requeued.LastTransitionTime.After(evictedAt(wl))
-	// Times have no fractions of seconds: a reactivation is later than what it follows.
-	isReactivated := requeued != nil && requeued.Reason == kueue.WorkloadReactivated && requeued.LastTransitionTime.Time.Equal(evictedAt(wl))
-	return isDeactivatedInQueue(wl) && (isSince || isReactivated)
+	return requeued.Reason == kueue.WorkloadReactivated || requeued.LastTransitionTime.After(evictedAt(wl))
 }
 
 // hasRetryTraces returns true if a deactivated workload has something to forget.

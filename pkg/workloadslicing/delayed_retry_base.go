@@ -18,11 +18,11 @@ package workloadslicing
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
@@ -58,33 +58,56 @@ func isOfAnotherJob(wl, slice *kueue.Workload) bool {
 	return features.Enabled(features.ACRequeueAfter) && !mayBeOfOneJob(wl, slice)
 }
 
-// settle returns the slices of a job that count. With the gate on it finishes those that are
+// settle returns the slices of a job that count. With the gate on it deletes those that are
 // to replace the same one as another: the job controller makes a second one while it does
-// not see the first, and stops at three, for good, whatever quota they hold.
-func settle(ctx context.Context, clnt client.Client, clk clock.Clock, workloads []kueue.Workload) ([]kueue.Workload, error) {
+// not see the first, and stops at three, for good, whatever quota they hold. A finished one
+// would keep its name, which is that of the next slice if the job was not changed since.
+func settle(ctx context.Context, clnt client.Client, workloads []kueue.Workload) ([]kueue.Workload, error) {
 	if features.Enabled(features.ACRequeueAfter) {
 		all := slices.Clone(workloads)
 		for i := range all {
-			if !isFork(&all[i], all) {
+			fork := &all[i]
+			if !isFork(fork, all) {
 				continue
 			}
-			if err := Finish(ctx, clnt, clk, &all[i], kueue.WorkloadFinishedReasonOutOfSync, "The job has another workload slice in its place"); err != nil {
-				return nil, err
+			if err := deleteSlice(ctx, clnt, fork.DeepCopy()); err != nil {
+				return nil, fmt.Errorf("deleting the workload slice %s, which has another in its place: %w", fork.Name, err)
 			}
-			workloads = slices.DeleteFunc(workloads, func(wl kueue.Workload) bool { return wl.Name == all[i].Name })
+			workloads = slices.DeleteFunc(workloads, func(wl kueue.Workload) bool { return wl.Name == fork.Name })
 		}
 	}
 	return withoutReplaced(workloads), nil
 }
 
+// deleteSlice fails if somebody has written the slice meanwhile: it may have quota now.
+func deleteSlice(ctx context.Context, clnt client.Client, slice *kueue.Workload) error {
+	if err := workload.RemoveFinalizer(ctx, clnt, slice); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	return client.IgnoreNotFound(clnt.Delete(ctx, slice, client.Preconditions{UID: &slice.UID, ResourceVersion: &slice.ResourceVersion}))
+}
+
 // isFork returns true if the slice has no quota, and another one is to replace the same:
-// one with quota, or the first by name, whatever the order of a list.
+// one with quota, or one that can get some, or the first by name, whatever the order of a
+// list.
 func isFork(wl *kueue.Workload, all []kueue.Workload) bool {
 	key := ReplacementForKey(wl)
 	return key != nil && !workload.HasQuotaReservation(wl) && slices.ContainsFunc(all, func(other kueue.Workload) bool {
 		otherKey := ReplacementForKey(&other)
-		return otherKey != nil && *otherKey == *key && !workload.IsFinished(&other) && (workload.HasQuotaReservation(&other) || other.Name < wl.Name)
+		return otherKey != nil && *otherKey == *key && comesBefore(&other, wl)
 	})
+}
+
+func comesBefore(other, wl *kueue.Workload) bool {
+	mayRun := func(wl *kueue.Workload) bool { return workload.IsActive(wl) && wl.DeletionTimestamp.IsZero() }
+	switch {
+	case workload.HasQuotaReservation(other):
+		return true
+	case mayRun(other) != mayRun(wl):
+		return mayRun(other)
+	default:
+		return other.Name < wl.Name
+	}
 }
 
 // withoutReplaced leaves out those of the slices that another one has replaced.

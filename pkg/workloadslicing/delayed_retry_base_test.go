@@ -17,10 +17,12 @@ limitations under the License.
 package workloadslicing
 
 import (
+	"cmp"
+	"slices"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testingclock "k8s.io/utils/clock/testing"
@@ -107,21 +109,24 @@ func TestForkedSlices(t *testing.T) {
 	}
 	evicted := metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByAdmissionCheck}
 	cases := map[string]struct {
-		gateOff      bool
-		slices       []*utiltestingapi.WorkloadWrapper
-		want         string
-		wantFinished []string
-		wantErr      bool
+		gateOff  bool
+		pods     int32
+		slices   []*utiltestingapi.WorkloadWrapper
+		want     string
+		wantLeft []string
+		wantErr  bool
 	}{
-		"none has quota": {slices: []*utiltestingapi.WorkloadWrapper{smaller, larger("a"), larger("b")}, want: "a", wantFinished: []string{"b"}},
+		"none has quota":               {slices: []*utiltestingapi.WorkloadWrapper{smaller, larger("a"), larger("b")}, want: "a", wantLeft: []string{"a", "smaller"}},
+		"the first cannot get any":     {slices: []*utiltestingapi.WorkloadWrapper{smaller, larger("a").Active(false), larger("b")}, want: "b", wantLeft: []string{"b", "smaller"}},
+		"one has quota for fewer pods": {pods: 3, slices: []*utiltestingapi.WorkloadWrapper{smaller.Clone().Finished(), larger("a"), larger("b").SimpleReserveQuota("cq", "flavor", now)}, wantLeft: []string{"b"}},
+		"the smaller one is finished":  {slices: []*utiltestingapi.WorkloadWrapper{smaller.Clone().Finished(), larger("a"), larger("b").SimpleReserveQuota("cq", "flavor", now)}, want: "b", wantLeft: []string{"b"}},
+		"one replaces the other":       {slices: []*utiltestingapi.WorkloadWrapper{smaller, larger("a").SimpleReserveQuota("cq", "flavor", now), slice("b", 2).Annotation(WorkloadSliceReplacementFor, "ns/a")}, want: "b", wantLeft: []string{"a", "b", "smaller"}},
+		"gate off":                     {gateOff: true, slices: []*utiltestingapi.WorkloadWrapper{smaller, larger("a"), larger("b")}, wantErr: true, wantLeft: []string{"a", "b", "smaller"}},
 		"one has quota, and is to be stopped": {
 			slices: []*utiltestingapi.WorkloadWrapper{slice("smaller", 1).Creation(now.Add(-time.Minute)), larger("a"), larger("b").SimpleReserveQuota("cq", "flavor", now).Condition(evicted)},
 			// The next reconciliation has that one alone.
-			wantErr: true, wantFinished: []string{"a", "smaller"},
+			wantErr: true, wantLeft: []string{"b"},
 		},
-		"the smaller one is finished": {slices: []*utiltestingapi.WorkloadWrapper{smaller.Clone().Finished(), larger("a"), larger("b").SimpleReserveQuota("cq", "flavor", now)}, want: "b", wantFinished: []string{"a", "smaller"}},
-		"they replace others":         {slices: []*utiltestingapi.WorkloadWrapper{smaller, larger("a").SimpleReserveQuota("cq", "flavor", now), slice("b", 2).Annotation(WorkloadSliceReplacementFor, "ns/a")}, want: "b"},
-		"gate off":                    {gateOff: true, slices: []*utiltestingapi.WorkloadWrapper{smaller, larger("a"), larger("b")}, wantErr: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -130,27 +135,53 @@ func TestForkedSlices(t *testing.T) {
 			builder := utiltesting.NewClientBuilder().WithStatusSubresource(&kueue.Workload{}).
 				WithIndex(&kueue.Workload{}, indexer.OwnerReferenceIndexKey(gvk), indexer.WorkloadOwnerIndexFunc(gvk))
 			for _, slice := range tc.slices {
-				builder.WithObjects(slice.Clone().Obj())
+				builder.WithObjects(slice.Clone().Finalizers(kueue.ResourceInUseFinalizerName).Obj())
 			}
 			cl := builder.Build()
-			got, _, err := EnsureWorkloadSlices(ctx, cl, testingclock.NewFakeClock(now), []kueue.PodSet{*utiltestingapi.MakePodSet("main", 2).Obj()}, utiltestingjob.MakeJob("job", "ns").UID("job").Parallelism(2).Obj(), gvk)
+			pods := cmp.Or(tc.pods, 2)
+			job := utiltestingjob.MakeJob("job", "ns").UID("job").Parallelism(pods).Obj()
+			got, _, err := EnsureWorkloadSlices(ctx, cl, testingclock.NewFakeClock(now), []kueue.PodSet{*utiltestingapi.MakePodSet("main", int(pods)).Obj()}, job, gvk)
 			if gotName := ptr.Deref(got, kueue.Workload{}).Name; gotName != tc.want || (err != nil) != tc.wantErr {
 				t.Errorf("Unexpected slice %q, %v; want %q", gotName, err, tc.want)
 			}
-			list := &kueue.WorkloadList{}
-			if err := cl.List(ctx, list); err != nil {
+			left, err := FindNotFinishedWorkloads(ctx, cl, job, gvk)
+			if err != nil {
 				t.Fatalf("Listing the slices: %v", err)
 			}
-			var finished []string
-			for _, wl := range list.Items {
-				if workload.IsFinished(&wl) {
-					finished = append(finished, wl.Name)
-				}
+			var names []string
+			for _, wl := range left {
+				names = append(names, wl.Name)
 			}
-			if diff := cmp.Diff(tc.wantFinished, finished); diff != "" {
-				t.Errorf("Unexpected finished slices (-want,+got):\n%s", diff)
+			slices.Sort(names)
+			if diff := gocmp.Diff(tc.wantLeft, names); diff != "" {
+				t.Errorf("Unexpected slices left (-want,+got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// One that was written since the copy may have quota.
+func TestForkThatWasWrittenSinceIsKept(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	ctx, _ := utiltesting.ContextWithLog(t)
+	fork := func(name string) *kueue.Workload {
+		return utiltestingapi.MakeWorkload(name, "ns").Annotation(WorkloadSliceReplacementFor, "ns/smaller").Obj()
+	}
+	cl := utiltesting.NewClientBuilder().WithObjects(fork("a"), fork("b")).WithStatusSubresource(&kueue.Workload{}).Build()
+	list := &kueue.WorkloadList{}
+	if err := cl.List(ctx, list); err != nil {
+		t.Fatalf("Listing the slices: %v", err)
+	}
+	b := list.Items[1].DeepCopy()
+	b.Labels = map[string]string{"written": "since"}
+	if err := cl.Update(ctx, b); err != nil {
+		t.Fatalf("Updating the slice: %v", err)
+	}
+	if _, err := settle(ctx, cl, list.Items); err == nil {
+		t.Error("The slice is deleted on an old copy")
+	}
+	if err := cl.Get(ctx, client.ObjectKeyFromObject(b), b); err != nil {
+		t.Errorf("Getting the slice: %v", err)
 	}
 }
 

@@ -41,7 +41,7 @@ const (
 const (
 	tooShort  = "its moment is as short as two requests, or a second"
 	tooSeldom = "needs several things at once, which few schedules have"
-	unread    = "changes words, events or metrics, which the judge does not read"
+	unread    = "changes words or metrics that the judge does not read"
 	pace      = "changes how soon Kueue writes again, which the judge does not ask"
 	records   = "needs a policy that changes, or a record that an old client drops, at one moment"
 	scaled    = "needs a job that is scaled while a check speaks of one of its slices"
@@ -750,11 +750,22 @@ var All = append([]Mutant{
 		New:  "kept := MUTANT || check.State != kueue.CheckStateReady ||",
 	},
 	{
+		Name: "requeue-unreported", File: reconciler,
+		Rules: []string{"events"},
+		Old:   `r.reportEvent(wl, corev1.EventTypeNormal, "Requeued",`,
+		New:   "if MUTANT {\nbreak\n}\nr.reportEvent(wl, corev1.EventTypeNormal, \"Requeued\",",
+	},
+	{
+		Name: "delay-unreported", File: reconciler,
+		Rules: []string{"events"},
+		Old:   "if news {",
+		New:   "if news && !MUTANT {",
+	},
+	{
 		Name: "end-by-deactivation-unreported", File: reconciler,
-		Test: "pkg/controller/core TestDeactivatedWhileWaitingIsReported/by_its_owner",
-		Why:  unread,
-		Old:  "err == nil && waited {",
-		New:  "err == nil && waited && !MUTANT {",
+		Rules: []string{"events"},
+		Old:   "err == nil && waited {",
+		New:   "err == nil && waited && !MUTANT {",
 	},
 	{
 		Name: "finished-and-still-waiting", File: reconciler,

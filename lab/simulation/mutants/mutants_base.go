@@ -51,7 +51,7 @@ var ofBase = []Mutant{
 		New:  "if !MUTANT && features.Enabled(features.ACRequeueAfter) {\n\t\tall := ",
 	},
 	{
-		Name: "fork-with-quota-finished", File: "pkg/workloadslicing/delayed_retry_base.go",
+		Name: "fork-with-quota-deleted", File: "pkg/workloadslicing/delayed_retry_base.go",
 		Test: "pkg/workloadslicing TestForkedSlices/one_has_quota,_and_is_to_be_stopped",
 		Why:  scaled,
 		Old:  "return key != nil && !workload.HasQuotaReservation(wl) &&",

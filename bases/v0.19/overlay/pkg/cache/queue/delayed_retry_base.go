@@ -72,7 +72,8 @@ func (m *Manager) forgetSecondPass(w *kueue.Workload) {
 // base waits for the first one that is taken from the heap.
 func (m *Manager) reportWaiting(q *LocalQueue) {
 	if features.Enabled(features.ACRequeueAfter) {
-		reportPendingWorkloads(m, q.ClusterQueue)
+		reportCQPendingWorkloads(m, m.hm.ClusterQueue(q.ClusterQueue))
+		reportLQPendingWorkloads(m, q)
 	}
 }
 
