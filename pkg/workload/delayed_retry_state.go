@@ -83,20 +83,29 @@ func StateOf(wl *kueue.Workload) RetryState {
 // stateOfLeftWaiting is StateOf with the gate off, and tells of those alone that
 // were waiting when the gate was switched off: they have a requeueAt and a check in
 // Retry, which the rest of Kueue would leave as they are for good, or what only the
-// gate brings, the reason of a wait or a requeueAt without a count in the queue.
+// gate brings, the reason of a wait or such a requeueAt.
 // All others are Queued, which means that they are left alone.
 func stateOfLeftWaiting(wl *kueue.Workload) RetryState {
-	inQueue := !endsBackoffsInQueue && apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadRequeued)
 	switch {
 	case !IsActive(wl):
 		return RetryStateInactive
-	case requeueAt(wl).IsZero(), !HasRetryChecks(wl) && !tellsOfWait(wl) && (!inQueue || wl.Status.RequeueState.Count != nil):
+	case requeueAt(wl).IsZero(), !HasRetryChecks(wl) && !tellsOfWait(wl) && !hasTimeOfGate(wl):
 		return RetryStateQueued
 	case HasQuotaReservation(wl), isOnHold(wl), apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget):
 		return RetryStateQueued
 	default:
 		return RetryStateWaiting
 	}
+}
+
+// hasTimeOfGate returns true for a requeueAt that the rest of Kueue cannot take away: it has
+// no count, of a workload that is in the queue, or that its checks keep out of it. An apply
+// without it leaves an empty requeueState, and the API server refuses that if another client
+// has written the time, too.
+func hasTimeOfGate(wl *kueue.Workload) bool {
+	requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
+	return !endsBackoffsInQueue && !requeueAt(wl).IsZero() && wl.Status.RequeueState.Count == nil &&
+		requeued != nil && (requeued.Status == metav1.ConditionTrue || requeued.Reason == kueue.WorkloadEvictedByAdmissionCheck)
 }
 
 // MustWait returns true if the scheduler is not to consider the workload before

@@ -307,6 +307,10 @@ func TestRetryPlanForget(t *testing.T) {
 				Condition(conditionAt(kueue.WorkloadRequeued, metav1.ConditionTrue, kueue.WorkloadReactivated, "", 1)),
 			wantEvicted: "Deactivated", wantAt: 5,
 		},
+		"again, after a retry while the job stopped": {
+			workload:    evictedFor(reserved(), kueue.WorkloadDeactivated, "", 3).RequeueState(nil, ptr.To(metav1.NewTime(at(60)))),
+			wantEvicted: "Deactivated", wantAt: 3,
+		},
 		// Kueue deactivates what lost its quota without an eviction, and was requeued before.
 		"by Kueue, in the queue": {
 			workload: evictedFor(utiltestingapi.MakeWorkload("wl", "ns"), "DeactivatedDueToAdmissionCheck", "The workload is deactivated due to rejected", 3).
@@ -324,8 +328,8 @@ func TestRetryPlanForget(t *testing.T) {
 			for i := range wl.Status.Conditions {
 				cond := &wl.Status.Conditions[i]
 				switch {
-				case cond.Reason == "DeactivatedDueToAdmissionCheck":
-					cond.ObservedGeneration = 7 // it tells of this deactivation
+				case cond.Reason == "DeactivatedDueToAdmissionCheck", cond.Type == kueue.WorkloadQuotaReserved && cond.Status == metav1.ConditionTrue:
+					cond.ObservedGeneration = 7 // it tells of this deactivation, or of no wait
 				case cond.Type != kueue.WorkloadDeactivationTarget:
 					cond.Message = "waiting until 2026-02-06T10:01:00Z"
 				}

@@ -716,23 +716,30 @@ var All = append([]Mutant{
 		Name: "second-deactivation-unseen", File: plan,
 		Test: "pkg/workload TestRetryPlanForget/again,_by_Kueue,_before_it_was_ever_requeued",
 		Why:  tooShort,
-		Old:  "if apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget) {\n\t\treturn true",
-		New:  "if !MUTANT && apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget) {\n\t\treturn true",
+		Old:  "if isTargetOfCheck(wl) {\n\t\treturn true",
+		New:  "if !MUTANT && isTargetOfCheck(wl) {\n\t\treturn true",
+	},
+	{
+		Name: "wait-told-after-a-second-deactivation", File: write,
+		Test: "pkg/workload TestRetryPlanForget/again,_after_a_retry_while_the_job_stopped",
+		Why:  tooSeldom,
+		Old:  "case !requeueAt(wl).IsZero():\n\t\t// It was active",
+		New:  "case !MUTANT && !requeueAt(wl).IsZero():\n\t\t// It was active",
 	},
 	{
 		Name: "reactivated-in-the-same-second", File: plan,
 		Test: "pkg/workload TestRetryPlanForget/again,_after_it_was_activated_within_a_second",
 		Why:  tooShort,
-		Old:  "requeued.Reason == kueue.WorkloadReactivated && requeued",
-		New:  "!MUTANT && requeued.Reason == kueue.WorkloadReactivated && requeued",
+		Old:  "return requeued.Reason == kueue.WorkloadReactivated",
+		New:  "return !MUTANT && requeued.Reason == kueue.WorkloadReactivated",
 	},
 	{
 		// It was requeued before, and lost its quota without an eviction.
 		Name: "cause-of-deactivation-lost", File: plan,
 		Test: "pkg/workload TestRetryPlanForget/by_Kueue,_in_the_queue",
 		Why:  unread,
-		Old:  "return isDeactivatedInQueue(wl) && (isSince || isReactivated)",
-		New:  "return isDeactivatedInQueue(wl) && (MUTANT || isSince || isReactivated)",
+		Old:  "requeued.LastTransitionTime.After(evictedAt(wl))\n",
+		New:  "(MUTANT || requeued.LastTransitionTime.After(evictedAt(wl)))\n",
 	},
 	{
 		// With the gate off nobody queues it again.
