@@ -176,6 +176,15 @@ func waitsForChecks(wl *kueue.Workload, at time.Time) bool {
 	return !workload.IsFinished(wl) && !workload.HasQuotaReservation(wl) && workload.HasRetryChecks(wl) && requeueAt(wl).After(at)
 }
 
+// isTooLateForBase: with the gate off the base of v0.19 tries for ever to record a time that
+// the API cannot hold.
+func isTooLateForBase(wl *kueue.Workload) bool {
+	return baseHasFields && slices.ContainsFunc(wl.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
+		delay := time.Duration(ptr.Deref(check.RequeueAfterSeconds, 0)) * time.Second
+		return check.State == kueue.CheckStateRetry && check.LastTransitionTime.Add(delay).Year() > 9999
+	})
+}
+
 // said is the status without the generations and times of its conditions and checks.
 func said(wl *kueue.Workload) kueue.WorkloadStatus {
 	status := *wl.Status.DeepCopy()
