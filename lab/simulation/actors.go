@@ -461,6 +461,9 @@ func isLeftByBase(wl *kueue.Workload) bool {
 	if features.Enabled(features.ACRequeueAfter) {
 		return false
 	}
+	if isTooLateForBase(wl) {
+		return true
+	}
 	if baseHasFields && workload.IsEvicted(wl) && apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget) {
 		return true
 	}
