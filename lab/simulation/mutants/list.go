@@ -151,7 +151,7 @@ var All = append([]Mutant{
 	},
 	{
 		Name: "no-latest-time", File: times,
-		Rules: []string{"rule 1, no write is refused", "conditions, old times"},
+		Rules: []string{"rule 1, no write is refused", "conditions, old times", "rule 5"},
 		Old:   "if t = RoundedUp(t); t.After(latestTime) {",
 		New:   `if t = RoundedUp(t); t.After(latestTime) && !MUTANT {`,
 	},
@@ -632,7 +632,7 @@ var All = append([]Mutant{
 	},
 	{
 		Name: "told-to-wait-and-queued", File: write,
-		Rules: []string{"rule 4"},
+		Rules: []string{"rule 4", "rule 5"},
 		Old:   "if !isKeptOut(wl) || isKeptOutByBackoff(wl) {\n\t\tSetRequeuedCondition(wl, kueue.WorkloadEvictedByAdmissionCheck,",
 		New:   "if !MUTANT && (!isKeptOut(wl) || isKeptOutByBackoff(wl)) {\n\t\tSetRequeuedCondition(wl, kueue.WorkloadEvictedByAdmissionCheck,",
 	},
