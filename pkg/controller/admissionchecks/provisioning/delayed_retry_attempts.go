@@ -55,7 +55,7 @@ const (
 	attemptOffsetsAnnotation = "kueue.x-k8s.io/provisioning-attempt-offsets"
 
 	// usedAttemptsAnnotation holds, in the same form, the numbers of the last
-	// requests that were provisioned, or are gone after they had failed.
+	// requests that were provisioned, or are gone, or about to be, after they had failed.
 	usedAttemptsAnnotation = "kueue.x-k8s.io/provisioning-used-attempts"
 )
 
@@ -160,7 +160,7 @@ func wasForgotten(wl *kueue.Workload, check *kueue.AdmissionCheckState, pr *auto
 }
 
 // planUsed returns the numbers to record of requests of the checks that were
-// provisioned, or are gone after they had failed. A check that is Ready names its
+// provisioned, or are gone, or about to be, after they had failed. A check that is Ready names its
 // request. That is enough while there is one.
 func planUsed(wl *kueue.Workload, checks iter.Seq[kueue.AdmissionCheckReference], requests []autoscaling.ProvisioningRequest, kept map[kueue.AdmissionCheckReference]*autoscaling.ProvisioningRequest) attemptNumbers {
 	used := usedAttemptsOf(wl)
@@ -175,7 +175,9 @@ func planUsed(wl *kueue.Workload, checks iter.Seq[kueue.AdmissionCheckReference]
 				number = readyAttempt(wl, check)
 			}
 		case exists:
-			if isProvisioned(last.request) || (cleansUpRequests(wl) && !asksForRetry(wl, last.request)) {
+			// One that has failed was heard of if its check says so.
+			isHeard := !asksForRetry(wl, last.request) || check.State != kueue.CheckStatePending
+			if isProvisioned(last.request) || (cleansUpRequests(wl) && isHeard) {
 				number = last.attempt
 			}
 		case check.State != kueue.CheckStatePending:

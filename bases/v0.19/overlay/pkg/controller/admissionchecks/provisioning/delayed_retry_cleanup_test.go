@@ -135,9 +135,7 @@ func newCleanupFixture(t *testing.T, stopAfter int) *cleanupFixture {
 func (f *cleanupFixture) reconcile(wantState kueue.CheckState, wantCount int32, wantRequests ...string) {
 	f.Helper()
 	for range 4 {
-		if _, err := f.controller.Reconcile(f.ctx, reconcile.Request{NamespacedName: f.key}); err != nil && !errors.Is(err, errStopped) {
-			f.Fatalf("Unexpected error: %v", err)
-		}
+		f.reconcileOnce()
 	}
 	check := f.workload().Status.AdmissionChecks[0]
 	if check.State != wantState || ptr.Deref(check.RetryCount, 0) != wantCount {
@@ -154,6 +152,13 @@ func (f *cleanupFixture) reconcile(wantState kueue.CheckState, wantCount int32, 
 	slices.Sort(names)
 	if diff := cmp.Diff(wantRequests, names, cmpopts.EquateEmpty()); diff != "" {
 		f.Errorf("Unexpected requests (-want,+got):\n%s", diff)
+	}
+}
+
+func (f *cleanupFixture) reconcileOnce() {
+	f.Helper()
+	if _, err := f.controller.Reconcile(f.ctx, reconcile.Request{NamespacedName: f.key}); err != nil && !errors.Is(err, errStopped) {
+		f.Fatalf("Unexpected error: %v", err)
 	}
 }
 
@@ -337,6 +342,21 @@ func TestCleanupOnEviction(t *testing.T) {
 				f.reconcile(kueue.CheckStatePending, 0, "wl-check1-1")
 				f.setRequest("wl-check1-1", autoscaling.Failed)
 				f.reconcile(kueue.CheckStateRetry, 0, "wl-check1-1")
+				f.evict(kueue.WorkloadDeactivated)
+				f.reconcile(kueue.CheckStatePending, 0)
+				f.reserve()
+				f.reconcile(kueue.CheckStatePending, 0, "wl-check1-2")
+			},
+			wantCreated: []string{"wl-check1-1", "wl-check1-2"},
+		},
+		"asked for, cleaned up, and deactivated before anybody looks again": {
+			play: func(f *cleanupFixture) {
+				f.reserve()
+				f.reconcile(kueue.CheckStatePending, 0, "wl-check1-1")
+				f.setRequest("wl-check1-1", autoscaling.Failed)
+				f.reconcile(kueue.CheckStateRetry, 0, "wl-check1-1")
+				f.evict(kueue.WorkloadEvictedByAdmissionCheck)
+				f.reconcileOnce()
 				f.evict(kueue.WorkloadDeactivated)
 				f.reconcile(kueue.CheckStatePending, 0)
 				f.reserve()
