@@ -524,10 +524,11 @@ func IsDeactivatedAgain(wl *kueue.Workload) bool {
 	if !isDeactivatedInQueue(wl) {
 		return false
 	}
-	// Clocks differ, and times have no fractions of seconds: the reason tells of the
-	// reactivation whenever it was.
+	// Times have no fractions of seconds: a reactivation is later than what it follows. One
+	// from before may still be told of, where quota was lost without an eviction.
 	requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
-	return requeued.Reason == kueue.WorkloadReactivated || requeued.LastTransitionTime.After(evictedAt(wl))
+	isReactivated := requeued.Reason == kueue.WorkloadReactivated && requeued.LastTransitionTime.Time.Equal(evictedAt(wl))
+	return isReactivated || requeued.LastTransitionTime.After(evictedAt(wl))
 }
 
 // hasRetryTraces returns true if a deactivated workload has something to forget.

@@ -98,14 +98,11 @@ func stateOfLeftWaiting(wl *kueue.Workload) RetryState {
 	}
 }
 
-// hasTimeOfGate returns true for a requeueAt that the rest of Kueue cannot take away: it has
-// no count, of a workload that is in the queue, or that its checks keep out of it. An apply
-// without it leaves an empty requeueState, and the API server refuses that if another client
-// has written the time, too.
+// hasTimeOfGate returns true for a requeueAt that the rest of Kueue leaves as it is: it has
+// no count, and the workload is in the queue.
 func hasTimeOfGate(wl *kueue.Workload) bool {
-	requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
 	return !endsBackoffsInQueue && !requeueAt(wl).IsZero() && wl.Status.RequeueState.Count == nil &&
-		requeued != nil && (requeued.Status == metav1.ConditionTrue || requeued.Reason == kueue.WorkloadEvictedByAdmissionCheck)
+		apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadRequeued)
 }
 
 // MustWait returns true if the scheduler is not to consider the workload before

@@ -317,6 +317,11 @@ func TestRetryPlanForget(t *testing.T) {
 				Condition(conditionAt(kueue.WorkloadRequeued, metav1.ConditionTrue, kueue.WorkloadBackoffFinished, "", 1)),
 			wantEvicted: "DeactivatedDueToAdmissionCheck", wantAt: 3,
 		},
+		"by Kueue, in the queue, after it was activated": {
+			workload: evictedFor(utiltestingapi.MakeWorkload("wl", "ns"), "DeactivatedDueToAdmissionCheck", "The workload is deactivated due to rejected", 3).
+				Condition(conditionAt(kueue.WorkloadRequeued, metav1.ConditionTrue, kueue.WorkloadReactivated, "", 1)),
+			wantEvicted: "DeactivatedDueToAdmissionCheck", wantAt: 3,
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -105,6 +105,8 @@ func comesBefore(other, wl *kueue.Workload) bool {
 		return true
 	case mayRun(other) != mayRun(wl):
 		return mayRun(other)
+	case workload.MustWaitForChecks(other) != workload.MustWaitForChecks(wl):
+		return workload.MustWaitForChecks(other) // what its checks have said holds
 	default:
 		return other.Name < wl.Name
 	}

@@ -730,16 +730,16 @@ var All = append([]Mutant{
 		Name: "reactivated-in-the-same-second", File: plan,
 		Test: "pkg/workload TestRetryPlanForget/again,_after_it_was_activated_within_a_second",
 		Why:  tooShort,
-		Old:  "return requeued.Reason == kueue.WorkloadReactivated",
-		New:  "return !MUTANT && requeued.Reason == kueue.WorkloadReactivated",
+		Old:  "return isReactivated ||",
+		New:  "return !MUTANT && isReactivated ||",
 	},
 	{
 		// It was requeued before, and lost its quota without an eviction.
 		Name: "cause-of-deactivation-lost", File: plan,
 		Test: "pkg/workload TestRetryPlanForget/by_Kueue,_in_the_queue",
 		Why:  unread,
-		Old:  "requeued.LastTransitionTime.After(evictedAt(wl))\n",
-		New:  "(MUTANT || requeued.LastTransitionTime.After(evictedAt(wl)))\n",
+		Old:  "requeued.LastTransitionTime.After(evictedAt(wl))\n}",
+		New:  "(MUTANT || requeued.LastTransitionTime.After(evictedAt(wl)))\n}",
 	},
 	{
 		// With the gate off nobody queues it again.

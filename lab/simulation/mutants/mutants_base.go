@@ -44,14 +44,6 @@ var ofBase = []Mutant{
 		New:   "&& !asksForTheSame(info.Obj, now) && !MUTANT &&",
 	},
 	{
-		// Upstream's apply is refused for good.
-		Name: "time-of-the-gate-left", File: state,
-		Test: "pkg/workload TestPlanLeftWaiting/withdrawn_while_the_job_stopped:_upstream's_apply_without_the_time_may_be_refused",
-		Why:  tooSeldom,
-		Old:  "|| requeued.Reason == kueue.WorkloadEvictedByAdmissionCheck)\n",
-		New:  "|| !MUTANT && requeued.Reason == kueue.WorkloadEvictedByAdmissionCheck)\n",
-	},
-	{
 		Name: "slices-that-fork", File: "pkg/workloadslicing/delayed_retry_base.go",
 		Test: "pkg/workloadslicing TestForkedSlices/none_has_quota",
 		Why:  scaled,

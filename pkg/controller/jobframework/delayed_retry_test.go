@@ -261,10 +261,9 @@ func TestJobDeactivatedAgainIsKept(t *testing.T) {
 		conditions []metav1.Condition
 		want       time.Duration
 	}{
-		"deactivated by Kueue":                         {conditions: []metav1.Condition{evicted, requeued}, want: time.Hour},
-		"active in between":                            {conditions: []metav1.Condition{evicted, reactivated}},
-		"active in between, with the gate off":         {conditions: []metav1.Condition{evicted, reactivated}, gateOff: true, want: time.Hour},
-		"active in between, by a clock that is behind": {conditions: []metav1.Condition{evicted, {Type: kueue.WorkloadRequeued, Status: metav1.ConditionTrue, Reason: kueue.WorkloadReactivated, LastTransitionTime: metav1.NewTime(now.Add(-time.Minute))}}},
+		"deactivated by Kueue":                 {conditions: []metav1.Condition{evicted, requeued}, want: time.Hour},
+		"active in between":                    {conditions: []metav1.Condition{evicted, reactivated}},
+		"active in between, with the gate off": {conditions: []metav1.Condition{evicted, reactivated}, gateOff: true, want: time.Hour},
 		"with a target of the base, set while the job stopped": {
 			conditions: []metav1.Condition{evicted, requeued, {Type: kueue.WorkloadDeactivationTarget, Status: metav1.ConditionTrue, Reason: kueue.WorkloadMaximumExecutionTimeExceeded}}, want: time.Hour,
 		},
