@@ -130,8 +130,11 @@ func (j *judge) unchanged(call *memapi.Call) {
 
 // wait: there is an event when a wait for checks begins or changes, and when it ends.
 func (j *judge) wait(old, wl *kueue.Workload) {
-	was, is := retryTime(old), retryTime(wl)
-	if was.Equal(is) || j.unanswered {
+	was, is := requeueAt(old), requeueAt(wl)
+	asks := slices.ContainsFunc(append(slices.Clone(old.Status.AdmissionChecks), wl.Status.AdmissionChecks...), func(check kueue.AdmissionCheckState) bool {
+		return check.State == kueue.CheckStateRetry && j.isRequired(old, check.Name)
+	})
+	if was.Equal(is) || !asks || j.unanswered {
 		return
 	}
 	j.silent[wl.Name] = fmt.Sprintf("%s, from %s to %s", describe(wl), j.at(was), j.at(is))
@@ -161,14 +164,6 @@ func (j *judge) events() {
 	for _, wait := range j.silent {
 		j.fail("events", "the wait has changed, and no event tells of it: %s", wait)
 	}
-}
-
-// retryTime is until when a workload waits for its checks, or zero.
-func retryTime(wl *kueue.Workload) time.Time {
-	if !workload.HasRetryChecks(wl) {
-		return time.Time{}
-	}
-	return requeueAt(wl)
 }
 
 // waitsForChecks: it has no quota before a time that is ahead, as a check wants it.

@@ -40,7 +40,6 @@ const (
 
 	noRetryMessage         = "No admission check asks for a retry any more"
 	backoffFinishedMessage = "The workload backoff was finished"
-	deactivatedMessage     = "The workload is deactivated"
 )
 
 // waitMessage says which checks have asked for a retry, until when the workload

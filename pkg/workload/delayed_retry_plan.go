@@ -407,22 +407,33 @@ func isAnswer(state kueue.CheckState) bool {
 // is deactivated before.
 func PlanLeftWaiting(wl *kueue.Workload, now time.Time) RetryPlan {
 	plan := RetryPlan{Deadline: times.Storable(requeueAt(wl))}
-	switch stateOfLeftWaiting(wl) {
-	case RetryStateInactive:
+	isDue := !now.Before(plan.Deadline)
+	switch state := stateOfLeftWaiting(wl); {
+	case state == RetryStateInactive:
 		rejected := isTargetOfCheck(wl) && (tellsOfWait(wl) || HasRejectedChecks(wl) && isTargetSinceEviction(wl))
 		if rejected || (!requeueAt(wl).IsZero() && HasRetryChecks(wl)) {
 			return planInactive(wl, now)
 		}
 		return RetryPlan{}
-	case RetryStateWaiting:
+	case isDue && (state == RetryStateWaiting || isKeptOutWithoutCount(wl)):
+		plan.Action = RetryRequeue
+		return plan
+	case state == RetryStateWaiting:
 		plan.Action = RetryWait
-		if !now.Before(plan.Deadline) {
-			plan.Action = RetryRequeue
-		}
 		return plan
 	default:
 		return RetryPlan{}
 	}
+}
+
+// isKeptOutWithoutCount returns true if the gate has evicted the workload, its quota was
+// released with the gate off, and no check asks for the retry any more. The rest of Kueue
+// waits for requeueAt, too, but its apply leaves an empty requeueState then, which the API
+// server refuses for good if another client has written the time.
+func isKeptOutWithoutCount(wl *kueue.Workload) bool {
+	requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
+	return !endsBackoffsInQueue && !requeueAt(wl).IsZero() && wl.Status.RequeueState.Count == nil && !HasQuotaReservation(wl) && !isOnHold(wl) &&
+		isKeptOut(wl) && requeued.Reason == kueue.WorkloadEvictedByAdmissionCheck && !apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget)
 }
 
 // IsNews returns true if wl is not known yet to wait until the deadline.
@@ -516,9 +527,10 @@ func IsDeactivatedAgain(wl *kueue.Workload) bool {
 	if !IsEvictedByDeactivation(wl) {
 		return false
 	}
-	// An eviction takes the target away. One of a check that is there is of a deactivation
-	// since. Others may be set again while the job stops, and are left as they are.
-	if isTargetOfCheck(wl) {
+	// An eviction takes the target away, and the times. So a target of a check is of a
+	// deactivation since, and a time that was recorded for one of an active workload. Other
+	// targets may be set again while the job stops, and are left as they are.
+	if isTargetOfCheck(wl) || isRecordedForChecks(wl) {
 		return true
 	}
 	if !isDeactivatedInQueue(wl) {
@@ -534,7 +546,7 @@ func IsDeactivatedAgain(wl *kueue.Workload) bool {
 // hasRetryTraces returns true if a deactivated workload has something to forget.
 func hasRetryTraces(wl *kueue.Workload) bool {
 	_, evictedByCheck := IsEvictedByAdmissionCheck(wl)
-	return evictedByCheck || isTargetOfCheck(wl) || tellsOfWait(wl) || slices.ContainsFunc(wl.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
+	return evictedByCheck || isTargetOfCheck(wl) || tellsOfWait(wl) || isRecordedForChecks(wl) || slices.ContainsFunc(wl.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
 		return isAnswer(check.State) || check.RequeueAfterSeconds != nil || check.RetryCount != nil
 	})
 }

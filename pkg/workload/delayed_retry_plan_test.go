@@ -691,8 +691,17 @@ func TestPlanLeftWaiting(t *testing.T) {
 			now:      60,
 			want:     RetryRequeue,
 		},
-		"as upstream: left by the first release, withdrawn since": {
+		"as upstream: withdrawn while the job stopped, not yet": {
 			workload: firstRelease(waiting(0, 60)).AdmissionChecks(checkAt("a", kueue.CheckStateReady, 5)).Obj(),
+			now:      59.9,
+		},
+		"withdrawn while the job stopped: upstream's apply without the time may be refused": {
+			workload: firstRelease(waiting(0, 60)).AdmissionChecks(checkAt("a", kueue.CheckStateReady, 5)).Obj(),
+			now:      60,
+			want:     unlessKueueDoes,
+		},
+		"as upstream: the same with a count": {
+			workload: firstRelease(waiting(0, 60)).AdmissionChecks(checkAt("a", kueue.CheckStateReady, 5)).RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(at(60)))).Obj(),
 			now:      60,
 		},
 		"withdrawn since": {

@@ -83,26 +83,20 @@ func StateOf(wl *kueue.Workload) RetryState {
 // stateOfLeftWaiting is StateOf with the gate off, and tells of those alone that
 // were waiting when the gate was switched off: they have a requeueAt and a check in
 // Retry, which the rest of Kueue would leave as they are for good, or what only the
-// gate brings, the reason of a wait or such a requeueAt.
+// gate brings, the reason of a wait or a requeueAt without a count in the queue.
 // All others are Queued, which means that they are left alone.
 func stateOfLeftWaiting(wl *kueue.Workload) RetryState {
+	inQueue := !endsBackoffsInQueue && apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadRequeued)
 	switch {
 	case !IsActive(wl):
 		return RetryStateInactive
-	case requeueAt(wl).IsZero(), !HasRetryChecks(wl) && !tellsOfWait(wl) && !hasTimeOfGate(wl):
+	case requeueAt(wl).IsZero(), !HasRetryChecks(wl) && !tellsOfWait(wl) && (!inQueue || wl.Status.RequeueState.Count != nil):
 		return RetryStateQueued
 	case HasQuotaReservation(wl), isOnHold(wl), apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget):
 		return RetryStateQueued
 	default:
 		return RetryStateWaiting
 	}
-}
-
-// hasTimeOfGate returns true for a requeueAt that the rest of Kueue leaves as it is: it has
-// no count, and the workload is in the queue.
-func hasTimeOfGate(wl *kueue.Workload) bool {
-	return !endsBackoffsInQueue && !requeueAt(wl).IsZero() && wl.Status.RequeueState.Count == nil &&
-		apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadRequeued)
 }
 
 // MustWait returns true if the scheduler is not to consider the workload before

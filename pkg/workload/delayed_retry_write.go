@@ -192,18 +192,14 @@ func (p RetryPlan) Tidy(wl *kueue.Workload) {
 // that it is as new when it is activated again. The conditions tell of the
 // deactivation, and when it was.
 func (p RetryPlan) Forget(wl *kueue.Workload, now time.Time) {
-	switch {
-	case !IsEvictedByDeactivation(wl) || IsDeactivatedAgain(wl):
-		reason, message := kueue.WorkloadDeactivated, deactivatedMessage
+	if !IsEvictedByDeactivation(wl) || IsDeactivatedAgain(wl) {
+		reason, message := kueue.WorkloadDeactivated, "The workload is deactivated"
 		if target := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadDeactivationTarget); target != nil {
 			reason = ReasonWithCause(reason, target.Reason)
 			message = fmt.Sprintf("%s due to %s", message, target.Message)
 		}
 		SetEvictedCondition(wl, now, reason, message)
 		apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime = metav1.NewTime(now)
-	case !requeueAt(wl).IsZero():
-		// It was active while its job stopped, and told of the wait of its checks.
-		tell(wl, kueue.WorkloadEvicted, deactivatedMessage)
 	}
 	evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
 	// The plain reason, after which a Kueue without the gate queues it again, too.

@@ -308,8 +308,8 @@ func TestRetryPlanForget(t *testing.T) {
 			wantEvicted: "Deactivated", wantAt: 5,
 		},
 		"again, after a retry while the job stopped": {
-			workload:    evictedFor(reserved(), kueue.WorkloadDeactivated, "", 3).RequeueState(nil, ptr.To(metav1.NewTime(at(60)))),
-			wantEvicted: "Deactivated", wantAt: 3,
+			workload:    evictedFor(reserved(), "DeactivatedDueToAdmissionCheck", "", 3).RequeueState(nil, ptr.To(metav1.NewTime(at(60)))),
+			wantEvicted: "Deactivated", wantAt: 5,
 		},
 		// Kueue deactivates what lost its quota without an eviction, and was requeued before.
 		"by Kueue, in the queue": {

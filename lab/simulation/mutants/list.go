@@ -716,15 +716,16 @@ var All = append([]Mutant{
 		Name: "second-deactivation-unseen", File: plan,
 		Test: "pkg/workload TestRetryPlanForget/again,_by_Kueue,_before_it_was_ever_requeued",
 		Why:  tooShort,
-		Old:  "if isTargetOfCheck(wl) {\n\t\treturn true",
-		New:  "if !MUTANT && isTargetOfCheck(wl) {\n\t\treturn true",
+		Old:  "if isTargetOfCheck(wl) ||",
+		New:  "if !MUTANT && isTargetOfCheck(wl) ||",
 	},
 	{
-		Name: "wait-told-after-a-second-deactivation", File: write,
+		// It keeps the words, the time and the cause of the one before.
+		Name: "second-deactivation-while-the-job-stops-unseen", File: plan,
 		Test: "pkg/workload TestRetryPlanForget/again,_after_a_retry_while_the_job_stopped",
 		Why:  tooSeldom,
-		Old:  "case !requeueAt(wl).IsZero():\n\t\t// It was active",
-		New:  "case !MUTANT && !requeueAt(wl).IsZero():\n\t\t// It was active",
+		Old:  "|| isRecordedForChecks(wl) {\n\t\treturn true",
+		New:  "|| !MUTANT && isRecordedForChecks(wl) {\n\t\treturn true",
 	},
 	{
 		Name: "reactivated-in-the-same-second", File: plan,

@@ -44,6 +44,14 @@ var ofBase = []Mutant{
 		New:   "&& !asksForTheSame(info.Obj, now) && !MUTANT &&",
 	},
 	{
+		// Upstream's apply is refused for good.
+		Name: "time-of-the-gate-left", File: plan,
+		Test: "pkg/workload TestPlanLeftWaiting/withdrawn_while_the_job_stopped:_upstream's_apply_without_the_time_may_be_refused",
+		Why:  tooSeldom,
+		Old:  "|| isKeptOutWithoutCount(wl)):",
+		New:  "|| !MUTANT && isKeptOutWithoutCount(wl)):",
+	},
+	{
 		Name: "slices-that-fork", File: "pkg/workloadslicing/delayed_retry_base.go",
 		Test: "pkg/workloadslicing TestForkedSlices/none_has_quota",
 		Why:  scaled,
