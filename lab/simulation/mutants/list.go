@@ -552,8 +552,8 @@ var All = append([]Mutant{
 	{
 		Name: "left-waiting-and-early", File: plan, Switched: true,
 		Rules: []string{"gate off, never early"},
-		Old:   `if !now.Before(plan.Deadline) {`,
-		New:   `if MUTANT || !now.Before(plan.Deadline) {`,
+		Old:   `isDue := !now.Before(plan.Deadline)`,
+		New:   `isDue := MUTANT || !now.Before(plan.Deadline)`,
 	},
 	// What is written.
 	{

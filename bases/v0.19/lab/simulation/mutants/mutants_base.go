@@ -31,6 +31,13 @@ const (
 
 var ofBase = []Mutant{
 	{
+		Name: "cleaned-up-before-it-is-recorded", File: "pkg/controller/admissionchecks/provisioning/delayed_retry_base.go",
+		Test: "pkg/controller/admissionchecks/provisioning TestCleanupOnEviction/heard_of_after_another_check's_eviction,_and_deactivated_before_anybody_looks_again,_stopped_after_0_writes",
+		Why:  tooShort,
+		Old:  "(check.State != kueue.CheckStatePending || last.attempt >",
+		New:  "(!MUTANT && check.State != kueue.CheckStatePending || check.State == kueue.CheckStatePending && last.attempt >",
+	},
+	{
 		// Upstream tries a merge patch again on what a check has said since.
 		Name: "merge-patch-over-what-was-not-seen", File: applyBase, MergePatch: true,
 		Rules: []string{"rule 9", "rule 6 and 10", "rule 7, never early"},

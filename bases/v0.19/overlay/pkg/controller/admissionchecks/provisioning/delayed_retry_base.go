@@ -73,8 +73,8 @@ func checksOfFlavors(ctx context.Context, wl *kueue.Workload, cq *kueue.ClusterQ
 }
 
 // cleanUpRequests deletes the requests of a workload that was evicted, but for those
-// that have failed, and whose check has yet to ask for a retry. They hold no
-// capacity. The numbers of the others are recorded before.
+// that have failed, and whose check has yet to ask for a retry, or does so since this
+// reconciliation. They hold no capacity. The numbers of the others are recorded before.
 func (c *Controller) cleanUpRequests(ctx context.Context, wl *kueue.Workload, requests []autoscaling.ProvisioningRequest) error {
 	if !cleansUpRequests(wl) {
 		return nil
@@ -83,8 +83,8 @@ func (c *Controller) cleanUpRequests(ctx context.Context, wl *kueue.Workload, re
 	for checkName, last := range lastRequests(wl, requests) {
 		check := admissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, checkName)
 		used := usedAttemptsOf(wl)
-		if check != nil && check.State == kueue.CheckStatePending && asksForRetry(wl, last.request) && last.attempt > used[checkName] &&
-			last.attempt > attemptOffset(check, attemptOffsetsOf(wl), used)+retriesOf(check) {
+		if check != nil && asksForRetry(wl, last.request) && last.attempt > used[checkName] &&
+			(check.State != kueue.CheckStatePending || last.attempt > attemptOffset(check, attemptOffsetsOf(wl), used)+retriesOf(check)) {
 			unheard[checkName] = last.request
 		}
 	}

@@ -364,6 +364,23 @@ func TestCleanupOnEviction(t *testing.T) {
 			},
 			wantCreated: []string{"wl-check1-1", "wl-check1-2"},
 		},
+		"heard of after another check's eviction, and deactivated before anybody looks again": {
+			play: func(f *cleanupFixture) {
+				f.reserve()
+				f.reconcile(kueue.CheckStatePending, 0, "wl-check1-1")
+				f.evict(kueue.WorkloadEvictedByAdmissionCheck)
+				f.change(func(wl *kueue.Workload) {
+					wl.Status.AdmissionChecks = append(wl.Status.AdmissionChecks, testCheckState("other", kueue.CheckStateRetry, nil))
+				})
+				f.setRequest("wl-check1-1", autoscaling.Failed)
+				f.reconcileOnce()
+				f.evict(kueue.WorkloadDeactivated)
+				f.reconcile(kueue.CheckStatePending, 0)
+				f.reserve()
+				f.reconcile(kueue.CheckStatePending, 0, "wl-check1-2")
+			},
+			wantCreated: []string{"wl-check1-1", "wl-check1-2"},
+		},
 		"not reconciled between an eviction and the next reservation": {
 			play: func(f *cleanupFixture) {
 				f.reserve()
