@@ -403,10 +403,7 @@ func (j *judge) onWrite(write memapi.Write) {
 		return
 	}
 	j.coverage.visit(write, old, wl)
-	// With the gate off, and merge patches, the base writes a reservation over an eviction that it
-	// has not seen.
-	isOfBase := !features.Enabled(features.ACRequeueAfter) && features.Enabled(features.WorkloadRequestUseMergePatch)
-	if !isOfBase && workload.HasQuotaReservation(wl) != (wl.Status.Admission != nil) {
+	if workload.HasQuotaReservation(wl) != (wl.Status.Admission != nil) {
 		// Upstream's controllers do not survive that.
 		j.fail("quota and admission", "%s: of these is one there only: %s", write.Caller, describe(wl))
 	}
