@@ -422,6 +422,11 @@ func (j *judge) onWrite(write memapi.Write) {
 		delete(j.untold, wl.Name)
 	case !workload.IsActive(old) && workload.IsActive(wl):
 		j.reactivated[wl.Name] = true
+	case !workload.HasQuotaReservation(old):
+		// A larger slice takes over what the cache has of the smaller one.
+		if key := workloadslicing.ReplacementForKey(wl); key != nil && j.reactivated[strings.TrimPrefix(string(*key), namespace+"/")] {
+			j.reactivated[wl.Name] = true
+		}
 	}
 	if ours && workload.IsEvictedDueToDeactivationByKueue(wl) && !(workload.IsEvictedDueToDeactivationByKueue(old) && evictedAt(old).Equal(evictedAt(wl))) {
 		j.givenUp[wl.Name] = time.Now()
@@ -668,7 +673,8 @@ func (j *judge) jobDeleted(write memapi.Write) {
 			continue
 		}
 		of += describe(wl) + " "
-		if seen := versions[j.decidedOn.cached[name]]; seen != nil && workload.IsActive(seen) && workload.HasQuotaReservation(seen) && !workload.IsEvicted(seen) {
+		// Another slice of the job may hold quota, and not have started it.
+		if seen := versions[j.decidedOn.cached[name]]; seen != nil && !j.givenUp[name].IsZero() && workload.IsActive(seen) && workload.HasQuotaReservation(seen) && !workload.IsEvicted(seen) {
 			j.fail("rule 11, retention", "the job is deleted, which has quota again, of %s", describe(seen))
 		}
 		if !j.givenUp[name].IsZero() {
