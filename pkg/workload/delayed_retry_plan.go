@@ -25,6 +25,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/util/admissioncheck"
 	"sigs.k8s.io/kueue/pkg/workload/times"
 )
@@ -155,6 +156,9 @@ type RetryPlan struct {
 	Untidy bool
 	// ResetsCounts is true if a count is among what is removed.
 	ResetsCounts bool
+	// KeepsChecks is true for a RetryRequeue, with the gate off, that leaves the checks as
+	// they are: none asks for a retry.
+	KeepsChecks bool
 }
 
 // RetryPolicy is what delays the retries of a check that asks for no delay itself,
@@ -416,7 +420,7 @@ func PlanLeftWaiting(wl *kueue.Workload, now time.Time) RetryPlan {
 		}
 		return RetryPlan{}
 	case isDue && (state == RetryStateWaiting || isKeptOutWithoutCount(wl)):
-		plan.Action = RetryRequeue
+		plan.Action, plan.KeepsChecks = RetryRequeue, state != RetryStateWaiting
 		return plan
 	case state == RetryStateWaiting:
 		plan.Action = RetryWait
@@ -527,10 +531,9 @@ func IsDeactivatedAgain(wl *kueue.Workload) bool {
 	if !IsEvictedByDeactivation(wl) {
 		return false
 	}
-	// An eviction takes the target away, and the times. So a target of a check is of a
-	// deactivation since, and a time that was recorded for one of an active workload. Other
-	// targets may be set again while the job stops, and are left as they are.
-	if isTargetOfCheck(wl) || isRecordedForChecks(wl) {
+	// An eviction takes the target away. One of a check that is there is of a deactivation
+	// since. Others may be set again while the job stops, and are left as they are.
+	if isTargetOfCheck(wl) || isRecordedSinceEviction(wl) {
 		return true
 	}
 	if !isDeactivatedInQueue(wl) {
@@ -541,6 +544,12 @@ func IsDeactivatedAgain(wl *kueue.Workload) bool {
 	requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
 	isReactivated := requeued.Reason == kueue.WorkloadReactivated && requeued.LastTransitionTime.Time.Equal(evictedAt(wl))
 	return isReactivated || requeued.LastTransitionTime.After(evictedAt(wl))
+}
+
+// isRecordedSinceEviction returns true if a check spoke, and was heard, while the workload,
+// which was evicted by a deactivation, was active again and its job stopped still.
+func isRecordedSinceEviction(wl *kueue.Workload) bool {
+	return features.Enabled(features.ACRequeueAfter) && HasQuotaReservation(wl) && isRecordedForChecks(wl) && !requeueAt(wl).Before(evictedAt(wl))
 }
 
 // hasRetryTraces returns true if a deactivated workload has something to forget.

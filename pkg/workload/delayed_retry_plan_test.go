@@ -627,6 +627,7 @@ func TestPlanLeftWaiting(t *testing.T) {
 		workload *kueue.Workload
 		now      float64
 		want     RetryAction
+		wantKept bool
 	}{
 		"not yet": {
 			workload: waiting(0, 60).AdmissionChecks(retryAt("a", 0, 60)).Obj(),
@@ -699,6 +700,7 @@ func TestPlanLeftWaiting(t *testing.T) {
 			workload: firstRelease(waiting(0, 60)).AdmissionChecks(checkAt("a", kueue.CheckStateReady, 5)).Obj(),
 			now:      60,
 			want:     unlessKueueDoes,
+			wantKept: true,
 		},
 		"as upstream: the same with a count": {
 			workload: firstRelease(waiting(0, 60)).AdmissionChecks(checkAt("a", kueue.CheckStateReady, 5)).RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(at(60)))).Obj(),
@@ -751,8 +753,12 @@ func TestPlanLeftWaiting(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := PlanLeftWaiting(tc.workload, at(tc.now)); got.Action != tc.want {
+			got := PlanLeftWaiting(tc.workload, at(tc.now))
+			if got.Action != tc.want {
 				t.Errorf("Unexpected action %q, want %q", got.Action, tc.want)
+			}
+			if got.KeepsChecks != (tc.wantKept && got.Action == RetryRequeue) {
+				t.Errorf("Unexpected checks that are kept: %t", got.KeepsChecks)
 			}
 		})
 	}

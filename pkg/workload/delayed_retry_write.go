@@ -90,6 +90,10 @@ func (p RetryPlan) Requeue(wl *kueue.Workload, now time.Time) {
 		tellOfEviction(wl, waitOverMessage(checksInRetry(wl)))
 	}
 	forgetTime(wl)
+	if p.KeepsChecks {
+		SetRequeuedCondition(wl, kueue.WorkloadBackoffFinished, backoffFinishedMessage, true)
+		return
+	}
 	for i := range wl.Status.AdmissionChecks {
 		check := &wl.Status.AdmissionChecks[i]
 		retryCount := check.RetryCount

@@ -259,7 +259,21 @@ func wantNoWaitTold(t *testing.T, wl *kueue.Workload) {
 	}
 }
 
+// What upstream would do, if the API server let it.
+func TestRequeueThatKeepsChecks(t *testing.T) {
+	wl := firstRelease(waiting(0, 60)).AdmissionChecks(checkAt("a", kueue.CheckStateReady, 5), checkAt("b", kueue.CheckStateRejected, 5)).Obj()
+	want := wl.DeepCopy().Status.AdmissionChecks
+	RetryPlan{KeepsChecks: true}.Requeue(wl, at(60))
+	if diff := cmp.Diff(want, wl.Status.AdmissionChecks); diff != "" {
+		t.Errorf("Unexpected checks (-want,+got):\n%s", diff)
+	}
+	if !apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadRequeued) || !requeueAt(wl).IsZero() {
+		t.Errorf("The workload is not requeued: %v", wl.Status)
+	}
+}
+
 func TestRetryPlanForget(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
 	reset := func(name string, state kueue.CheckState) kueue.AdmissionCheckState {
 		check := checkAt(name, kueue.CheckStatePending, 5)
 		check.Message = "Reset to Pending on deactivation. Previously: " + string(state)
@@ -310,6 +324,10 @@ func TestRetryPlanForget(t *testing.T) {
 		"again, after a retry while the job stopped": {
 			workload:    evictedFor(reserved(), "DeactivatedDueToAdmissionCheck", "", 3).RequeueState(nil, ptr.To(metav1.NewTime(at(60)))),
 			wantEvicted: "Deactivated", wantAt: 5,
+		},
+		"a time that survived the deactivation, and the release": {
+			workload:    evictedFor(utiltestingapi.MakeWorkload("wl", "ns"), "DeactivatedDueToAdmissionCheck", "The workload is deactivated due to rejected", 3).RequeueState(nil, ptr.To(metav1.NewTime(at(60)))),
+			wantEvicted: "DeactivatedDueToAdmissionCheck", wantAt: 3,
 		},
 		// Kueue deactivates what lost its quota without an eviction, and was requeued before.
 		"by Kueue, in the queue": {

@@ -724,8 +724,8 @@ var All = append([]Mutant{
 		Name: "second-deactivation-while-the-job-stops-unseen", File: plan,
 		Test: "pkg/workload TestRetryPlanForget/again,_after_a_retry_while_the_job_stopped",
 		Why:  tooSeldom,
-		Old:  "|| isRecordedForChecks(wl) {\n\t\treturn true",
-		New:  "|| !MUTANT && isRecordedForChecks(wl) {\n\t\treturn true",
+		Old:  "|| isRecordedSinceEviction(wl) {",
+		New:  "|| !MUTANT && isRecordedSinceEviction(wl) {",
 	},
 	{
 		Name: "reactivated-in-the-same-second", File: plan,

@@ -52,6 +52,13 @@ var ofBase = []Mutant{
 		New:  "|| !MUTANT && isKeptOutWithoutCount(wl)):",
 	},
 	{
+		Name: "checks-reset-that-the-base-leaves", File: plan,
+		Test: "pkg/workload TestPlanLeftWaiting/withdrawn_while_the_job_stopped:_upstream's_apply_without_the_time_may_be_refused",
+		Why:  tooSeldom,
+		Old:  "= RetryRequeue, state != RetryStateWaiting",
+		New:  "= RetryRequeue, state != RetryStateWaiting && !MUTANT",
+	},
+	{
 		Name: "slices-that-fork", File: "pkg/workloadslicing/delayed_retry_base.go",
 		Test: "pkg/workloadslicing TestForkedSlices/none_has_quota",
 		Why:  scaled,

@@ -175,8 +175,8 @@ func planUsed(wl *kueue.Workload, checks iter.Seq[kueue.AdmissionCheckReference]
 				number = readyAttempt(wl, check)
 			}
 		case exists:
-			// One that has failed was heard of if its check says so.
-			isHeard := !asksForRetry(wl, last.request) || check.State != kueue.CheckStatePending
+			// One that has failed was heard of if its check asks for the retry, or has had it.
+			isHeard := !asksForRetry(wl, last.request) || check.State != kueue.CheckStatePending || last.attempt <= attemptOffset(check, attemptOffsetsOf(wl), used)+retriesOf(check)
 			if isProvisioned(last.request) || (cleansUpRequests(wl) && isHeard) {
 				number = last.attempt
 			}
