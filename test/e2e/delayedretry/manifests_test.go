@@ -29,6 +29,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/utils/ptr"
@@ -36,6 +37,7 @@ import (
 
 	configapi "sigs.k8s.io/kueue/apis/config/v1beta1"
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
+	testingjob "sigs.k8s.io/kueue/pkg/util/testingjobs/job"
 	"sigs.k8s.io/kueue/test/util"
 )
 
@@ -127,7 +129,7 @@ func (m manifests) install() {
 }
 
 // expectLeader waits until only the managers that are asked for run, one of them
-// leads, another one than before, and webhooks answer. It returns the name of its pod.
+// leads, another one than before, and the webhooks for all that specs create answer. It returns the name of its pod.
 func expectLeader(before string) string {
 	ginkgo.GinkgoHelper()
 	namespace := util.GetKueueNamespace()
@@ -149,8 +151,18 @@ func expectLeader(before string) string {
 		g.Expect(leader).NotTo(gomega.Equal(before))
 		g.Expect(pods.Items).To(gomega.ContainElement(gomega.HaveField("Name", leader)))
 
-		flavor := utiltestingapi.MakeResourceFlavor("webhook").Obj()
-		g.Expect(k8sClient.Create(ctx, flavor, client.DryRunAll)).To(gomega.Succeed())
+		// The API server has a connection for each webhook. kube-proxy may send a new one
+		// to a pod that is gone for a while; one that has been answered stays.
+		for _, object := range []client.Object{
+			utiltestingapi.MakeAdmissionCheck("webhook").ControllerName(controllerName).Obj(),
+			utiltestingapi.MakeResourceFlavor("webhook").Obj(),
+			utiltestingapi.MakeClusterQueue("webhook").Obj(),
+			utiltestingapi.MakeLocalQueue("webhook", metav1.NamespaceDefault).ClusterQueue("webhook").Obj(),
+			testingjob.MakeJob("webhook", metav1.NamespaceDefault).Queue("webhook").Obj(),
+			utiltestingapi.MakeWorkload("webhook", metav1.NamespaceDefault).Obj(),
+		} {
+			g.Expect(k8sClient.Create(ctx, object, client.DryRunAll)).To(gomega.Succeed())
+		}
 	}, util.VeryLongTimeout, util.Interval).Should(gomega.Succeed())
 	return leader
 }
