@@ -858,7 +858,7 @@ func TestMutantsOutOfReach(t *testing.T) {
 				binaries[pkg] = binary
 			}
 			run := func(mutant string) (string, error) {
-				cmd := exec.Command(binary, "-test.v", "-test.run", exactly(test))
+				cmd := exec.Command(binary, "-test.v", "-test.timeout", "5m", "-test.run", exactly(test))
 				cmd.Dir = filepath.Join(tree, pkg)
 				cmd.Env = append(os.Environ(), mutants.Variable+"="+mutant)
 				out, err := cmd.CombinedOutput()

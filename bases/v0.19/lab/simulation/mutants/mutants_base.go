@@ -32,7 +32,7 @@ const (
 var ofBase = []Mutant{
 	{
 		Name: "cleaned-up-before-it-is-recorded", File: "pkg/controller/admissionchecks/provisioning/delayed_retry_base.go",
-		Test: "pkg/controller/admissionchecks/provisioning TestCleanupOnEviction/heard_of_after_another_check's_eviction,_and_deactivated_before_anybody_looks_again,_stopped_after_0_writes",
+		Test: "pkg/controller/admissionchecks/provisioning TestCleanupOnEviction/heard_of_after_another_check's_eviction,_and_deactivated_before_anybody_looks_again",
 		Why:  tooShort,
 		Old:  "(check.State != kueue.CheckStatePending || last.attempt >",
 		New:  "(!MUTANT && check.State != kueue.CheckStatePending || check.State == kueue.CheckStatePending && last.attempt >",

@@ -393,16 +393,16 @@ func TestCleanupOnEviction(t *testing.T) {
 		},
 	}
 	for name, tc := range cases {
-		for stopAfter, stopped := 0, true; stopped; stopAfter++ {
-			passed := t.Run(fmt.Sprintf("%s, stopped after %d writes", name, stopAfter), func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
+			for stopAfter, stopped := 0, true; stopped && !t.Failed(); stopAfter++ {
+				t.Logf("stopped after %d writes", stopAfter)
 				f := newCleanupFixture(t, stopAfter)
 				tc.play(f)
 				if diff := cmp.Diff(tc.wantCreated, f.created); diff != "" {
 					t.Errorf("Unexpected requests that were created (-want,+got):\n%s", diff)
 				}
 				stopped = f.writes > stopAfter
-			})
-			stopped = stopped && passed
-		}
+			}
+		})
 	}
 }
