@@ -867,6 +867,17 @@ func (j *judge) deadline(wl *kueue.Workload) time.Time {
 	return j.deadlineOf(wl, j.isRequired)
 }
 
+// deadlines are those that a process may take for it, which may know of other checks.
+func (j *judge) deadlines(wl *kueue.Workload) []time.Time {
+	var all []time.Time
+	for _, checks := range j.setsOfChecks(wl) {
+		all = append(all, j.deadlineOf(wl, func(wl *kueue.Workload, name kueue.AdmissionCheckReference) bool {
+			return slices.Contains(checks, name) && j.isOfFlavor(wl, name)
+		}))
+	}
+	return all
+}
+
 // deadlineOf is the deadline if these checks are required.
 func (j *judge) deadlineOf(wl *kueue.Workload, isRequired func(*kueue.Workload, kueue.AdmissionCheckReference) bool) time.Time {
 	var until, evictedAt time.Time
@@ -965,11 +976,7 @@ func (j *judge) statusWrite(process string, old, wl *kueue.Workload) {
 			j.dated(evicted, cond.LastTransitionTime.Time)
 			anyCheck := func(*kueue.Workload, kueue.AdmissionCheckReference) bool { return true }
 			isOfAll := !j.hasLocalQueue(wl) && j.deadlineOf(evicted, anyCheck).Equal(requeueAt(wl))
-			isOfSet := slices.ContainsFunc(j.setsOfChecks(evicted), func(checks []kueue.AdmissionCheckReference) bool {
-				return j.deadlineOf(evicted, func(wl *kueue.Workload, name kueue.AdmissionCheckReference) bool {
-					return slices.Contains(checks, name) && j.isOfFlavor(wl, name)
-				}).Equal(requeueAt(wl))
-			})
+			isOfSet := slices.ContainsFunc(j.deadlines(evicted), requeueAt(wl).Equal)
 			if until := j.deadline(evicted); until.After(cond.LastTransitionTime.Time) && !isOfSet && !isOfAll {
 				j.fail("rule 3", "%s is evicted with requeueAt %s instead of %s: %s", wl.Name, j.at(requeueAt(wl)), j.at(until), describe(wl))
 			}
@@ -1293,8 +1300,9 @@ func (j *judge) quiet() error {
 			j.fail("rule 3", "a check asks for a retry, and the quota is held: %s", describe(wl))
 		}
 		until := j.deadline(wl)
+		isAnother := func(at time.Time) bool { return !at.Equal(until) }
 		switch {
-		case retry == 0 || !j.hasLocalQueue(wl) || workload.HasQuotaReservation(wl):
+		case retry == 0 || !j.hasLocalQueue(wl) || workload.HasQuotaReservation(wl) || slices.ContainsFunc(j.deadlines(wl), isAnother):
 		case now.Before(until):
 			requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
 			_, afterTimeout := workload.IsEvictedByPodsReadyTimeout(wl)
