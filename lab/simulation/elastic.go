@@ -99,6 +99,15 @@ func isReplaced(old *kueue.Workload, all []*kueue.Workload) bool {
 	return false
 }
 
+// takesOver: it is to get the quota that a slice holds. Where the job is moved to another
+// ClusterQueue both get their own, for good, with plain Kueue, too.
+func takesOver(wl *kueue.Workload, all []*kueue.Workload) bool {
+	key := workloadslicing.ReplacementForKey(wl)
+	return key != nil && slices.ContainsFunc(all, func(old *kueue.Workload) bool {
+		return *key == workload.Key(old) && workload.HasQuotaReservation(old)
+	})
+}
+
 // isScaling: it has no pods yet, or they are not as many as it is to have. Kueue leaves a
 // slice open whose job completes before its larger one has quota, on both bases.
 func (w *World) isScaling(job *batchv1.Job) bool {

@@ -314,8 +314,9 @@ func (w *World) step(s Step, rng *rand.Rand) error {
 	case OpPolicy:
 		w.setPolicy(policyBases[s.A%len(policyBases)])
 	case OpMove:
-		// Not those that hold quota, which must not be moved.
-		all := slices.DeleteFunc(w.workloads(), workload.HasQuotaReservation)
+		// Not those that hold quota, which must not be moved, or are to take it over.
+		all := w.workloads()
+		all = slices.DeleteFunc(slices.Clone(all), func(wl *kueue.Workload) bool { return workload.HasQuotaReservation(wl) || takesOver(wl, all) })
 		switch {
 		case len(all) == 0:
 		case s.B%2 == 1:

@@ -66,6 +66,13 @@ var ofBase = []Mutant{
 		New:   "kueue.WorkloadWaitingForReplacementPods) || !MUTANT && MustWaitForChecks(w))",
 	},
 	{
+		Name: "head-of-a-local-queue-that-was-gone", File: queuesBase,
+		Test: "pkg/cache/queue TestHeadOfALocalQueueThatWasGone",
+		Why:  tooSeldom,
+		Old:  "cq != nil && features.Enabled(features.ACRequeueAfter) {",
+		New:  "cq != nil && features.Enabled(features.ACRequeueAfter) && !MUTANT {",
+	},
+	{
 		// What keeps it out besides may take long: a stopped queue, a backoff.
 		Name: "over-but-kept-out-among-the-waiting", File: queuesBase,
 		Test: "pkg/cache/queue TestPodGroupThatLostAPod",

@@ -108,7 +108,13 @@ func isMakingRoom(reason RequeueReason) bool {
 func (m *Manager) ForgetHead(head *workload.Info) {
 	m.Lock()
 	defer m.Unlock()
-	if cq := m.hm.ClusterQueue(head.ClusterQueue); cq != nil {
+	m.forgetHead(head)
+}
+
+// forgetHead is for a head that is not put back, too, as its LocalQueue is gone: the
+// queues would leave it out when the LocalQueue is there again.
+func (m *Manager) forgetHead(head *workload.Info) {
+	if cq := m.hm.ClusterQueue(head.ClusterQueue); cq != nil && features.Enabled(features.ACRequeueAfter) {
 		cq.rwm.Lock()
 		defer cq.rwm.Unlock()
 		cq.forgetInflightByKey(workload.Key(head.Obj))

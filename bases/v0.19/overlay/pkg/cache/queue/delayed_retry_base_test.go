@@ -18,6 +18,7 @@ package queue
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -130,5 +131,40 @@ func TestPodGroupThatLostAPod(t *testing.T) {
 		if got := manager.RetryWaits()["cq"].Workloads; got != step.wantWaiting {
 			t.Errorf("%s: %d wait, want %d", step.name, got, step.wantWaiting)
 		}
+	}
+}
+
+// A head whose reservation was refused while its LocalQueue was gone is tried again once
+// the LocalQueue is there again. The base forgets it.
+func TestHeadOfALocalQueueThatWasGone(t *testing.T) {
+	for _, enabled := range []bool{true, false} {
+		t.Run(fmt.Sprintf("ACRequeueAfter=%v", enabled), func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, enabled)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			log := ctrl.LoggerFrom(ctx)
+			lq := utiltestingapi.MakeLocalQueue("lq", defaultNamespace).ClusterQueue("cq").Obj()
+			wl := utiltestingapi.MakeWorkload("wl", defaultNamespace).Queue("lq").Obj()
+			manager := newManagerForTest(utiltesting.NewFakeClient(utiltesting.MakeNamespace(defaultNamespace), wl))
+			if err := manager.AddClusterQueue(ctx, utiltestingapi.MakeClusterQueue("cq").Obj()); err != nil {
+				t.Fatalf("Failed adding ClusterQueue: %v", err)
+			}
+			if err := manager.AddLocalQueue(ctx, lq); err != nil {
+				t.Fatalf("Failed adding LocalQueue: %v", err)
+			}
+			heads := manager.Heads(ctx)
+			if len(heads) != 1 {
+				t.Fatalf("%d heads, want 1", len(heads))
+			}
+			manager.DeleteLocalQueue(log, lq)
+			if requeueWorkload(ctx, manager, &heads[0].Info, RequeueReasonFailedAfterNomination) {
+				t.Error("Requeued without a LocalQueue")
+			}
+			if err := manager.AddLocalQueue(ctx, lq); err != nil {
+				t.Fatalf("Failed adding LocalQueue again: %v", err)
+			}
+			if isTried := manager.getClusterQueue("cq").Pop() != nil; isTried != enabled {
+				t.Errorf("Tried again: %v, want %v", isTried, enabled)
+			}
+		})
 	}
 }
