@@ -896,6 +896,10 @@ func (j *judge) deadlineOf(wl *kueue.Workload, isRequired func(*kueue.Workload, 
 		if !found {
 			said = asked{delay: j.delayOf(wl, check), at: check.LastTransitionTime.Time}
 		}
+		if said.at.UTC().Year() <= 1 {
+			// Kueue cannot write it, and takes this for it, which may be ahead of its clock.
+			said.at = wl.CreationTimestamp.Time
+		}
 		if said.delay > 0 {
 			until = later(until, later(said.at, evictedAt).Add(said.delay))
 		}
