@@ -404,8 +404,13 @@ func (j *judge) onWrite(write memapi.Write) {
 	}
 	j.coverage.visit(write, old, wl)
 	if workload.HasQuotaReservation(wl) != (wl.Status.Admission != nil) {
-		// Upstream's controllers do not survive that.
-		j.fail("quota and admission", "%s: of these is one there only: %s", write.Caller, describe(wl))
+		// Upstream's controllers do not survive that. With the gate off, and merge patches, the
+		// base writes a reservation over an eviction that it has not seen.
+		rule := "quota and admission"
+		if !features.Enabled(features.ACRequeueAfter) && features.Enabled(features.WorkloadRequestUseMergePatch) {
+			rule = endOfBase
+		}
+		j.fail(rule, "%s: of these is one there only: %s", write.Caller, describe(wl))
 	}
 	if old.Spec.QueueName != wl.Spec.QueueName {
 		j.seenEvents["moved"]++
@@ -592,6 +597,9 @@ func (j *judge) withdrawnGateOff(stored *unstructured.Unstructured, old, wl *kue
 // the base leaves stuck. A deactivated one that waits is reset: where the base has the
 // fields, it removes requeueAt there and writes it again, without end.
 const differsFromBase = "-- from here on the base differs"
+
+// endOfBase is no failure: the schedule ends, as the base does.
+const endOfBase = "gate off, the end of the base"
 
 // excuse: with the gate off Kueue leaves a workload without quota stuck, as it ever
 // did, if a check asks for a retry and there is no time to wait for.
