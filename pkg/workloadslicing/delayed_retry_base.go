@@ -24,6 +24,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
@@ -79,12 +80,16 @@ func settle(ctx context.Context, clnt client.Client, workloads []kueue.Workload)
 	return withoutReplaced(workloads), nil
 }
 
-// deleteSlice fails if somebody has written the slice meanwhile: it may have quota now.
+// deleteSlice fails if somebody has written the slice meanwhile: it may have quota now, and
+// needs its finalizer still, without which it can go away while its job runs.
 func deleteSlice(ctx context.Context, clnt client.Client, slice *kueue.Workload) error {
-	if err := workload.RemoveFinalizer(ctx, clnt, slice); err != nil {
+	if err := clnt.Delete(ctx, slice, client.Preconditions{UID: &slice.UID, ResourceVersion: &slice.ResourceVersion}); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	return client.IgnoreNotFound(clnt.Delete(ctx, slice, client.Preconditions{UID: &slice.UID, ResourceVersion: &slice.ResourceVersion}))
+	// The API server lets nobody add one any more.
+	seen := slice.DeepCopy()
+	controllerutil.RemoveFinalizer(slice, kueue.ResourceInUseFinalizerName)
+	return client.IgnoreNotFound(clnt.Patch(ctx, slice, client.MergeFrom(seen)))
 }
 
 // isFork returns true if the slice has no quota, and another one is to replace the same:

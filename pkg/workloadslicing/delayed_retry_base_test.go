@@ -18,6 +18,8 @@ package workloadslicing
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -28,6 +30,8 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/cache/hierarchy"
@@ -160,28 +164,36 @@ func TestForkedSlices(t *testing.T) {
 	}
 }
 
-// One that was written since the copy may have quota.
+// One that was written since the copy may have quota, and its job may run.
 func TestForkThatWasWrittenSinceIsKept(t *testing.T) {
 	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
 	ctx, _ := utiltesting.ContextWithLog(t)
 	fork := func(name string) *kueue.Workload {
-		return utiltestingapi.MakeWorkload(name, "ns").Annotation(WorkloadSliceReplacementFor, "ns/smaller").Obj()
+		return utiltestingapi.MakeWorkload(name, "ns").Annotation(WorkloadSliceReplacementFor, "ns/smaller").Finalizers(kueue.ResourceInUseFinalizerName).Obj()
 	}
-	cl := utiltesting.NewClientBuilder().WithObjects(fork("a"), fork("b")).WithStatusSubresource(&kueue.Workload{}).Build()
+	write := func(ctx context.Context, cl client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+		latest := &kueue.Workload{}
+		if err := cl.Get(ctx, client.ObjectKeyFromObject(obj), latest); err != nil {
+			return err
+		}
+		latest.Labels = map[string]string{"written": "since"}
+		return errors.Join(cl.Update(ctx, latest), cl.Delete(ctx, obj, opts...))
+	}
+	cl := utiltesting.NewClientBuilder().WithObjects(fork("a"), fork("b")).WithStatusSubresource(&kueue.Workload{}).
+		WithInterceptorFuncs(interceptor.Funcs{Delete: write}).Build()
 	list := &kueue.WorkloadList{}
 	if err := cl.List(ctx, list); err != nil {
 		t.Fatalf("Listing the slices: %v", err)
 	}
-	b := list.Items[1].DeepCopy()
-	b.Labels = map[string]string{"written": "since"}
-	if err := cl.Update(ctx, b); err != nil {
-		t.Fatalf("Updating the slice: %v", err)
-	}
 	if _, err := settle(ctx, cl, list.Items); err == nil {
 		t.Error("The slice is deleted on an old copy")
 	}
-	if err := cl.Get(ctx, client.ObjectKeyFromObject(b), b); err != nil {
-		t.Errorf("Getting the slice: %v", err)
+	b := &kueue.Workload{}
+	if err := cl.Get(ctx, client.ObjectKeyFromObject(&list.Items[1]), b); err != nil {
+		t.Fatalf("Getting the slice: %v", err)
+	}
+	if !b.DeletionTimestamp.IsZero() || !controllerutil.ContainsFinalizer(b, kueue.ResourceInUseFinalizerName) {
+		t.Errorf("It is being deleted, or has lost its finalizer: %v", b.ObjectMeta)
 	}
 }
 
