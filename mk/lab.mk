@@ -47,20 +47,20 @@ simulate-mutants:
 	@export MUTANT_SCHEDULES=$(MUTANT_SCHEDULES) MUTANTS_OVERLAY=$(MUTANTS_DIR)/overlay.json MUTANTS_TREE=$(TREE_DIR); \
 	$(call IN_SIMULATION,$(SIMULATION)-mutants) TestMutants
 
-# How many schedules: about a minute. The faults of memapi take three. Of the
-# base are the CRDs alone: the libraries of v0.19 are newer than the API server.
+# How many schedules: about a minute. The faults of memapi take three. CRDs, libraries
+# and API server are those of the base.
 MEMAPI_CHECKS ?= 250
 MEMAPI_FAULTS ?= 200
-FAULTS_DIR := $(PROJECT)/build/memapi-faults
-MEMAPI := $(BIN)/memapi.test
+FAULTS_DIR := $(PROJECT)/build/memapi-faults$(BASE_SUFFIX)
+MEMAPI := $(BIN)/memapi$(BASE_SUFFIX).test
 
 .PHONY: test-memapi
-test-memapi: fresh-tree lab-tree envtest ## Hold the API in memory against the real one, and show that its faults are found (MEMAPI_CHECKS=250).
+test-memapi: simulation-source suites-bin ## Hold the API in memory against the real one, and show that its faults are found (MEMAPI_CHECKS=250).
 	$(call say,memapi against kube-apiserver: $(MEMAPI_CHECKS) schedules; the faults (three minutes))
-	@cd lab/simulation && go test -c -o $(MEMAPI) ./memapi && \
+	@cd $(SIMULATION_DIR) && go test -c -o $(MEMAPI) ./memapi && \
 	go run ./overlay faults memapi $(FAULTS_DIR) && \
 	go test -overlay $(FAULTS_DIR)/overlay.json -c -o $(MEMAPI)-faults ./memapi
-	@export MEMAPI_BIN_DIR=$(BIN) MEMAPI_TREE_DIR=$(TREE_DIR) MEMAPI_FAULTS=$(MEMAPI_FAULTS); cd lab/simulation/memapi && \
+	@export MEMAPI_BIN_DIR=$(SUITES_BIN) MEMAPI_TREE_DIR=$(TREE_DIR) MEMAPI_FAULTS=$(MEMAPI_FAULTS); cd $(SIMULATION_DIR)/memapi && \
 	$(MEMAPI) -test.timeout 0 -test.v -test.run TestAgainstReal -rapid.seed=$(SIMULATION_SEED) -rapid.checks=$(MEMAPI_CHECKS) && \
 	$(MEMAPI)-faults -test.timeout 60m -test.v -test.run TestFaults
 
