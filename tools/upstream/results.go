@@ -230,11 +230,12 @@ Upstream's unit tests and envtest suites, on the patched trees, with the feature
 gate ` + "`ACRequeueAfter`" + ` off and on. The specs and tests that the patches add are among
 them. What expects what the KEP replaces is left out with the gate on, by name; the list
 under each table has the reasons. With the gate off nothing is left out but what cannot run
-here.
+here. The packages below ` + "`test/`" + ` that need a cluster, or measure, are no part of this.
 
 ` + "`make test-upstream`" + ` runs them, for hours, and adds each result here. A result is of the
 tree of a commit of this repository, the last one then that changed a patch, the overlay or a
-base; those of several days and machines stand side by side.
+base; those of several days and machines stand side by side. What has changed since then
+is for ` + "`make test`" + `, which runs the tests of each package that a patch touches.
 `
 
 // writePage writes the part of the base, and keeps those of others.
