@@ -825,6 +825,13 @@ var All = append([]Mutant{
 		New:  "&& (evictedByCheck && !MUTANT",
 	},
 	{
+		Name: "others-asleep-after-a-release", File: reconciler,
+		Test: "pkg/controller/core TestReleaseInAStoppedLocalQueueWakesOthers/evicted,_gate_true",
+		Why:  tooSeldom,
+		Old:  "!isAccountedFor(old) || latest != nil",
+		New:  "MUTANT || !isAccountedFor(old) || latest != nil",
+	},
+	{
 		// No other one is nominated while the check of MultiKueue is Ready.
 		Name: "worker-forgotten-too-soon", File: reconciler,
 		Test: "pkg/controller/core TestWorkerIsForgottenWithItsCheck/its_check_stays",

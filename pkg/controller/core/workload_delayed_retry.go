@@ -405,3 +405,21 @@ func (r *WorkloadReconciler) forgetWorker(ctx context.Context, wl *kueue.Workloa
 func isLateReject(wl *kueue.Workload) bool {
 	return features.Enabled(features.ACRequeueAfter) && workload.HasRejectedChecks(wl)
 }
+
+// wakeOthers has those tried that have room once the workload has released its quota,
+// where the base does not find its ClusterQueue: it looks for the LocalQueue, which is
+// stopped, deleted, or another one than the workload had. Latest is nil for one that was
+// deleted.
+func (r *WorkloadReconciler) wakeOthers(old, latest *kueue.Workload) {
+	if !features.Enabled(features.ACRequeueAfter) || !isAccountedFor(old) || latest != nil && isAccountedFor(latest) {
+		return
+	}
+	if latest != nil && latest.Spec.QueueName != old.Spec.QueueName || !r.queues.QueueForWorkloadExists(old) {
+		r.retryInadmissible(old.Status.Admission.ClusterQueue)
+	}
+}
+
+// isAccountedFor returns true if the cache accounts for the quota that the workload holds.
+func isAccountedFor(wl *kueue.Workload) bool {
+	return workload.HasQuotaReservation(wl) && wl.Status.Admission != nil && workload.IsActive(wl) && !workload.IsFinished(wl)
+}

@@ -115,3 +115,9 @@ func (r *WorkloadReconciler) finishReplacedSlice(ctx context.Context, wl *kueue.
 	metrics.ReportReplacedWorkloadSlices(slice.Status.Admission.ClusterQueue)
 	return nil
 }
+
+// retryInadmissible has the scheduler try those again that did not fit in the ClusterQueue
+// and its cohort.
+func (r *WorkloadReconciler) retryInadmissible(cq kueue.ClusterQueueReference) {
+	r.queues.QueueInadmissibleWorkloads(context.Background(), sets.New(cq))
+}

@@ -24,6 +24,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
@@ -44,6 +45,18 @@ func newTestQueues(c client.Client, cache *schdcache.Cache) (*qcache.Manager, fu
 	return queues, func(ctx context.Context, cqName kueue.ClusterQueueReference) {
 		queues.QueueInadmissibleWorkloads(ctx, sets.New(cqName))
 	}
+}
+
+// tryInVain has the heads of all queues not fit.
+func (f *retryFixture) tryInVain() {
+	for _, head := range f.queues.Heads(f.ctx) {
+		f.queues.RequeueWorkload(f.ctx, &head, qcache.RequeueReasonGeneric)
+	}
+}
+
+// delete has the reconciler see that the workload is gone.
+func (f *retryFixture) delete(wl *kueue.Workload) {
+	f.reconciler.Delete(event.TypedDeleteEvent[*kueue.Workload]{Object: wl})
 }
 
 // deleteFromQueues takes the LocalQueue out of the queues.

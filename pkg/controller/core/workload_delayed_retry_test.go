@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus"
@@ -1011,6 +1012,56 @@ func TestDeactivatedWhileWaitingIsReported(t *testing.T) {
 			f.reconcileAt(time.Second, 1, 0)
 			f.expectEvents(begins, tc.want)
 		})
+	}
+}
+
+// The queues do not know the LocalQueue of the workload that releases its quota.
+func TestReleaseInAStoppedLocalQueueWakesOthers(t *testing.T) {
+	start := time.Now().Truncate(time.Second)
+	releases := map[string]func(f *retryFixture){
+		"evicted": func(f *retryFixture) {
+			f.change(func(wl *kueue.Workload) {
+				workload.UnsetQuotaReservationWithCondition(wl, "Pending", "By test", start)
+			})
+		},
+		"finished": func(f *retryFixture) {
+			f.change(func(wl *kueue.Workload) {
+				apimeta.SetStatusCondition(&wl.Status.Conditions, metav1.Condition{Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue, Reason: kueue.WorkloadFinishedReasonSucceeded})
+			})
+		},
+		"deleted": func(f *retryFixture) { f.delete(f.workload()) },
+	}
+	for name, release := range releases {
+		for _, gate := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, gate %t", name, gate), func(t *testing.T) {
+				features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, gate)
+				f := newRetryFixture(t, retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).Obj(), start)
+				other := utiltestingapi.MakeWorkload("other", "ns").Queue("others").Request(corev1.ResourceCPU, "1").Obj()
+				if err := f.client.Create(f.ctx, other); err != nil {
+					t.Fatalf("Creating the other workload: %v", err)
+				}
+				if err := f.queues.AddLocalQueue(f.ctx, utiltestingapi.MakeLocalQueue("others", "ns").ClusterQueue("cq").Obj()); err != nil {
+					t.Fatalf("Adding the other LocalQueue: %v", err)
+				}
+				f.reconciler.cache.AddOrUpdateResourceFlavor(logr.FromContextOrDiscard(f.ctx), utiltestingapi.MakeResourceFlavor("flavor").Obj())
+				if err := f.reconciler.cache.AddClusterQueue(f.ctx, testClusterQueue()); err != nil {
+					t.Fatalf("Adding the ClusterQueue: %v", err)
+				}
+				lookAgain := func() { f.queueInadmissible(f.ctx, "another") } // where that was asked for
+				lookAgain()
+				f.tryInVain()
+				f.stopLocalQueue()
+				lookAgain()
+				f.expectQueued(0, 1)
+				release(f)
+				lookAgain()
+				if gate {
+					f.expectQueued(1, 0)
+				} else {
+					f.expectQueued(0, 1)
+				}
+			})
+		}
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
 	"sigs.k8s.io/kueue/pkg/dra"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/util/api"
@@ -129,4 +130,10 @@ func isBackoffOver(wl *kueue.Workload) bool {
 // that was due is not held against others meanwhile.
 func beginsToWait(oldWl, newWl *kueue.Workload) bool {
 	return features.Enabled(features.ACRequeueAfter) && workload.HasQuotaReservation(oldWl) && !workload.HasQuotaReservation(newWl) && workload.MustWait(newWl)
+}
+
+// retryInadmissible has the scheduler try those again that did not fit in the ClusterQueue
+// and its cohort.
+func (r *WorkloadReconciler) retryInadmissible(cq kueue.ClusterQueueReference) {
+	qcache.NotifyRetryInadmissible(r.queues, sets.New(cq))
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
@@ -44,6 +45,19 @@ func newTestQueues(c client.Client, cache *schdcache.Cache) (*qcache.Manager, fu
 		qcache.NotifyRetryInadmissible(queues, sets.New(cqName))
 		requeuer.ProcessRequeues(ctx)
 	}
+}
+
+// tryInVain has the heads of all queues not fit.
+func (f *retryFixture) tryInVain() {
+	for _, head := range f.queues.Heads(f.ctx) {
+		f.queues.RequeueWorkload(f.ctx, &head.Info, qcache.RequeueReasonGeneric, qcache.QuotaReservedReasonGeneric)
+	}
+}
+
+// delete has the reconciler see that the workload is gone.
+func (f *retryFixture) delete(wl *kueue.Workload) {
+	f.reconciler.preemptionExpectations = preemptexpectations.New()
+	f.reconciler.Delete(event.TypedDeleteEvent[*kueue.Workload]{Object: wl})
 }
 
 // deleteFromQueues takes the LocalQueue out of the queues.
