@@ -75,8 +75,8 @@ type judge struct {
 	// asked is what the controller of a check has said last, until Kueue takes
 	// it back.
 	asked map[string]map[kueue.AdmissionCheckReference]asked
-	// unseenRelease: quota may have come free while there was no LocalQueue, which upstream
-	// does not see. unreported is how many were pending when one was deleted: its gauge
+	// unseenRelease: quota may have come free while there was no LocalQueue, which Kueue does
+	// not see with the gate off. unreported is how many were pending when one was deleted: its gauge
 	// still has them until another one of its queue changes.
 	unseenRelease bool
 	unreported    int
@@ -1405,7 +1405,7 @@ func (j *judge) progress(stopped bool) {
 	if slices.ContainsFunc(all, func(wl *kueue.Workload) bool { return isPending(wl) && isScaled(wl) }) {
 		return
 	}
-	if keepsOutAlike && j.unseenRelease {
+	if keepsOutAlike && j.unseenRelease && j.world.config.SwitchGate {
 		return
 	}
 	if stopped || held >= cpus || j.isBlocked(all) || j.world.nodeLost() || !j.world.hasWorkers() {
