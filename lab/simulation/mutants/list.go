@@ -826,10 +826,10 @@ var All = append([]Mutant{
 	},
 	{
 		Name: "others-asleep-after-a-release", File: reconciler,
-		Test: "pkg/controller/core TestReleaseInAStoppedLocalQueueWakesOthers/evicted,_gate_true",
+		Test: "pkg/controller/core TestReleaseWakesOthers/evicted,_its_LocalQueue_stopped,_gate_true",
 		Why:  tooSeldom,
-		Old:  "!isAccountedFor(old) || latest != nil",
-		New:  "MUTANT || !isAccountedFor(old) || latest != nil",
+		Old:  "!holdsQuota(old) || latest != nil",
+		New:  "MUTANT || !holdsQuota(old) || latest != nil",
 	},
 	{
 		// No other one is nominated while the check of MultiKueue is Ready.

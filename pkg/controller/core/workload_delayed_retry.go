@@ -407,19 +407,22 @@ func isLateReject(wl *kueue.Workload) bool {
 }
 
 // wakeOthers has those tried that have room once the workload has released its quota,
-// where the base does not find its ClusterQueue: it looks for the LocalQueue, which is
-// stopped, deleted, or another one than the workload had. Latest is nil for one that was
+// where the base looks for them elsewhere: in the ClusterQueue of the LocalQueue, which may
+// be stopped, deleted, made again, or another one by now. Latest is nil for one that was
 // deleted.
 func (r *WorkloadReconciler) wakeOthers(old, latest *kueue.Workload) {
-	if !features.Enabled(features.ACRequeueAfter) || !isAccountedFor(old) || latest != nil && isAccountedFor(latest) {
+	if !features.Enabled(features.ACRequeueAfter) || !holdsQuota(old) || latest != nil && workload.IsActive(latest) && holdsQuota(latest) {
 		return
 	}
-	if latest != nil && latest.Spec.QueueName != old.Spec.QueueName || !r.queues.QueueForWorkloadExists(old) {
+	if latest == nil {
+		latest = old
+	}
+	if cq, _ := r.queues.ClusterQueueForWorkload(latest); cq != old.Status.Admission.ClusterQueue {
 		r.retryInadmissible(old.Status.Admission.ClusterQueue)
 	}
 }
 
-// isAccountedFor returns true if the cache accounts for the quota that the workload holds.
-func isAccountedFor(wl *kueue.Workload) bool {
-	return workload.HasQuotaReservation(wl) && wl.Status.Admission != nil && workload.IsActive(wl) && !workload.IsFinished(wl)
+// holdsQuota returns true for a quota that the cache accounts for while the workload is active.
+func holdsQuota(wl *kueue.Workload) bool {
+	return workload.HasQuotaReservation(wl) && wl.Status.Admission != nil && !workload.IsFinished(wl)
 }

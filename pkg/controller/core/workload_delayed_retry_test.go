@@ -1015,8 +1015,8 @@ func TestDeactivatedWhileWaitingIsReported(t *testing.T) {
 	}
 }
 
-// The queues do not know the LocalQueue of the workload that releases its quota.
-func TestReleaseInAStoppedLocalQueueWakesOthers(t *testing.T) {
+// The LocalQueue of the workload does not lead to the ClusterQueue whose quota it releases.
+func TestReleaseWakesOthers(t *testing.T) {
 	start := time.Now().Truncate(time.Second)
 	releases := map[string]func(f *retryFixture){
 		"evicted": func(f *retryFixture) {
@@ -1031,36 +1031,50 @@ func TestReleaseInAStoppedLocalQueueWakesOthers(t *testing.T) {
 		},
 		"deleted": func(f *retryFixture) { f.delete(f.workload()) },
 	}
+	changes := map[string]func(f *retryFixture){
+		"stopped": (*retryFixture).stopLocalQueue,
+		"made again for another ClusterQueue": func(f *retryFixture) {
+			f.stopLocalQueue()
+			if err := f.queues.AddClusterQueue(f.ctx, utiltestingapi.MakeClusterQueue("another").Obj()); err != nil {
+				f.Fatalf("Adding the other ClusterQueue: %v", err)
+			}
+			if err := f.queues.AddLocalQueue(f.ctx, utiltestingapi.MakeLocalQueue("lq", "ns").ClusterQueue("another").Obj()); err != nil {
+				f.Fatalf("Adding the LocalQueue again: %v", err)
+			}
+		},
+	}
 	for name, release := range releases {
-		for _, gate := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s, gate %t", name, gate), func(t *testing.T) {
-				features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, gate)
-				f := newRetryFixture(t, retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).Obj(), start)
-				other := utiltestingapi.MakeWorkload("other", "ns").Queue("others").Request(corev1.ResourceCPU, "1").Obj()
-				if err := f.client.Create(f.ctx, other); err != nil {
-					t.Fatalf("Creating the other workload: %v", err)
-				}
-				if err := f.queues.AddLocalQueue(f.ctx, utiltestingapi.MakeLocalQueue("others", "ns").ClusterQueue("cq").Obj()); err != nil {
-					t.Fatalf("Adding the other LocalQueue: %v", err)
-				}
-				f.reconciler.cache.AddOrUpdateResourceFlavor(logr.FromContextOrDiscard(f.ctx), utiltestingapi.MakeResourceFlavor("flavor").Obj())
-				if err := f.reconciler.cache.AddClusterQueue(f.ctx, testClusterQueue()); err != nil {
-					t.Fatalf("Adding the ClusterQueue: %v", err)
-				}
-				lookAgain := func() { f.queueInadmissible(f.ctx, "another") } // where that was asked for
-				lookAgain()
-				f.tryInVain()
-				f.stopLocalQueue()
-				lookAgain()
-				f.expectQueued(0, 1)
-				release(f)
-				lookAgain()
-				if gate {
-					f.expectQueued(1, 0)
-				} else {
-					f.expectQueued(0, 1)
-				}
-			})
+		for nameOfChange, change := range changes {
+			for _, gate := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s, its LocalQueue %s, gate %t", name, nameOfChange, gate), func(t *testing.T) {
+					features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, gate)
+					f := newRetryFixture(t, retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).Obj(), start)
+					other := utiltestingapi.MakeWorkload("other", "ns").Queue("others").Request(corev1.ResourceCPU, "1").Obj()
+					if err := f.client.Create(f.ctx, other); err != nil {
+						t.Fatalf("Creating the other workload: %v", err)
+					}
+					if err := f.queues.AddLocalQueue(f.ctx, utiltestingapi.MakeLocalQueue("others", "ns").ClusterQueue("cq").Obj()); err != nil {
+						t.Fatalf("Adding the other LocalQueue: %v", err)
+					}
+					f.reconciler.cache.AddOrUpdateResourceFlavor(logr.FromContextOrDiscard(f.ctx), utiltestingapi.MakeResourceFlavor("flavor").Obj())
+					if err := f.reconciler.cache.AddClusterQueue(f.ctx, testClusterQueue()); err != nil {
+						t.Fatalf("Adding the ClusterQueue: %v", err)
+					}
+					lookAgain := func() { f.queueInadmissible(f.ctx, "none") } // where that was asked for
+					lookAgain()
+					f.tryInVain()
+					change(f)
+					lookAgain()
+					if got := f.queues.Dump()["cq"]; len(got) != 0 {
+						t.Fatalf("Tried again before the release: %v", got)
+					}
+					release(f)
+					lookAgain()
+					if isTried := len(f.queues.Dump()["cq"]) == 1; isTried != gate {
+						t.Errorf("Tried again: %v, want %v", isTried, gate)
+					}
+				})
+			}
 		}
 	}
 }

@@ -129,7 +129,8 @@ func (m manifests) install() {
 }
 
 // expectLeader waits until only the managers that are asked for run, one of them
-// leads, another one than before, and the webhooks for all that specs create answer. It returns the name of its pod.
+// leads, another one than before, and the webhooks for all that specs create answer. It
+// returns the name of its pod.
 func expectLeader(before string) string {
 	ginkgo.GinkgoHelper()
 	namespace := util.GetKueueNamespace()

@@ -111,8 +111,8 @@ func (m *Manager) ForgetHead(head *workload.Info) {
 	m.forgetHead(head)
 }
 
-// forgetHead is for a head that is not put back, too, as its LocalQueue is gone: the
-// queues would leave it out when the LocalQueue is there again.
+// forgetHead is for each head that the scheduler is done with, also where it is not put back:
+// the queues would leave it out when its LocalQueue, say, is there again.
 func (m *Manager) forgetHead(head *workload.Info) {
 	if cq := m.hm.ClusterQueue(head.ClusterQueue); cq != nil && features.Enabled(features.ACRequeueAfter) {
 		cq.rwm.Lock()
