@@ -432,6 +432,10 @@ func (j *judge) onWrite(write memapi.Write) {
 		if key := workloadslicing.ReplacementForKey(wl); key != nil && j.reactivated[strings.TrimPrefix(string(*key), namespace+"/")] {
 			j.reactivated[wl.Name] = true
 		}
+		// With the gate off a merge patch that was decided before a deactivation holds after it.
+		if !features.Enabled(features.ACRequeueAfter) && features.Enabled(features.WorkloadRequestUseMergePatch) && !j.decided.After(j.deactivated[wl.Name]) {
+			j.reactivated[wl.Name] = true
+		}
 	}
 	if ours && workload.IsEvictedDueToDeactivationByKueue(wl) && !(workload.IsEvictedDueToDeactivationByKueue(old) && evictedAt(old).Equal(evictedAt(wl))) {
 		j.givenUp[wl.Name] = time.Now()
@@ -1374,7 +1378,7 @@ func (j *judge) oldTimes(wl *kueue.Workload) {
 func (j *judge) leftovers(wl *kueue.Workload) {
 	j.oldTimes(wl)
 	for _, check := range wl.Status.AdmissionChecks {
-		if check.State != kueue.CheckStateRetry && ptr.Deref(check.RequeueAfterSeconds, 0) > 0 {
+		if check.State != kueue.CheckStateRetry && check.RequeueAfterSeconds != nil {
 			j.fail("a delay without Retry", "%s: %s", wl.Name, checkText(check))
 		}
 		if check.State == kueue.CheckStateReady && ptr.Deref(check.RetryCount, 0) > 0 {
@@ -1532,12 +1536,12 @@ func (j *judge) queueNumbers(queue string, pending map[string]bool, isTried bool
 		}
 	}
 	tried, least := 0, all-optional
+	// Nobody tells the ClusterQueue of one that is there again, before one of its workloads
+	// is written. The scheduler tries the first, unless it is blocked or all are in a backoff.
+	if !j.written[localName].After(j.localQueues[localName]) {
+		least = 0
+	}
 	if j.world.config.Blocking {
-		// Nobody tells the ClusterQueue of one that is there again, before the scheduler tries
-		// the first.
-		if !j.written[localName].After(j.localQueues[localName]) {
-			least = 0
-		}
 		// The scheduler may be held up while it tries one, which is in no LocalQueue then.
 		// Upstream keeps it in the ClusterQueue when the LocalQueue is deleted, and has it
 		// there twice when the LocalQueue is created again. It is there as it was.

@@ -19,6 +19,7 @@ package scheduler
 import (
 	"context"
 
+	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -38,6 +39,15 @@ func waitsForRetry(wl *kueue.Workload) bool {
 // was seen: with the gate on it says what was seen then.
 func isRefused(err error) bool {
 	return features.Enabled(features.ACRequeueAfter) && apierrors.IsConflict(err)
+}
+
+// logFailure logs a write that failed. That somebody wrote in between is no error.
+func logFailure(log logr.Logger, err error, message string) {
+	if isRefused(err) {
+		log.V(3).Info(message, "reason", err.Error())
+		return
+	}
+	log.Error(err, message)
 }
 
 // tryAnew has a workload tried again at once whose note, why it has no quota, was

@@ -153,7 +153,7 @@ func everyWorkload(f func(name string, wl *utiltestingapi.WorkloadWrapper)) {
 // rest of Kueue's.
 func carryOut(plan RetryPlan, wl *kueue.Workload, now time.Time) {
 	if plan.Untidy {
-		plan.Tidy(wl)
+		Tidy(wl)
 	}
 	switch plan.Action {
 	case RetryEvict, RetryHold, RetryRecord:

@@ -177,7 +177,7 @@ type RetryContext struct {
 	// Now is the current time.
 	Now time.Time
 	// IsRequired returns false for checks that the ClusterQueue does not ask for
-	// any more. They are ignored.
+	// any more. They are ignored. If it is nil, none are.
 	IsRequired func(kueue.AdmissionCheckReference) bool
 	// ReplacesSlice is true for the slice of an elastic job that is to take over
 	// from another one, whose pods run on while this one is not admitted.
@@ -202,7 +202,7 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 	plan := RetryPlan{EvictedAt: evictedAt(wl)}
 	rejected := false
 	for _, check := range wl.Status.AdmissionChecks {
-		if rctx.IsRequired(check.Name) {
+		if rctx.IsRequired == nil || rctx.IsRequired(check.Name) {
 			rejected = rejected || check.State == kueue.CheckStateRejected
 			if check.State == kueue.CheckStateRetry {
 				plan.Checks = append(plan.Checks, check)
@@ -230,6 +230,7 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 	case RetryGiveUp:
 		return RetryPlan{Action: plan.Action, Checks: exhausted, Message: exhaustedMessage(exhausted)}
 	default:
+		plan.Message = waitMessage(plan.Checks, plan.EvictedAt, plan.Deadline, backoffUntil(wl))
 		return plan
 	}
 }
@@ -335,13 +336,12 @@ func observedRetry(record []kueue.ObservedRetry, name kueue.AdmissionCheckRefere
 	return record[i], true
 }
 
-// setDeadline fills in the deadline and the message, and returns the time until
-// which there is something to wait for: where there is nothing, the time of the
-// eviction has to be recorded all the same.
+// setDeadline fills in the deadline, and returns the time until which there is something
+// to wait for: where there is nothing, the time of the eviction has to be recorded all
+// the same.
 func (p *RetryPlan) setDeadline(backoffUntil time.Time) time.Time {
 	until := latestDeadline(p.Checks, p.EvictedAt, backoffUntil)
 	p.Deadline = times.Later(p.EvictedAt.Truncate(time.Second), until)
-	p.Message = waitMessage(p.Checks, p.EvictedAt, p.Deadline, backoffUntil)
 	return until
 }
 
@@ -473,12 +473,9 @@ func (p RetryPlan) DueAt(wl *kueue.Workload) time.Time {
 	return times.Later(p.Deadline, quotaReserved.LastTransitionTime.Time)
 }
 
-// isUntidy returns true if Tidy has something to remove. A delay of 0 alone is left,
-// because some controllers send it in any state, and would send it again.
+// isUntidy returns true if Tidy has something to remove.
 func isUntidy(wl *kueue.Workload) bool {
-	return resetsCounts(wl) || slices.ContainsFunc(wl.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
-		return hasStrayDelay(check) && asksForDelay(check)
-	})
+	return resetsCounts(wl) || slices.ContainsFunc(wl.Status.AdmissionChecks, hasStrayDelay)
 }
 
 // resetsCounts returns true if Tidy has a count to reset. Kueue alone writes it, so that

@@ -218,13 +218,14 @@ func TestPlanRetryWithPolicies(t *testing.T) {
 			want:       RetryPlan{Action: RetryRecord, EvictedAt: at(0), Deadline: at(31), Message: msgA + "2026-02-06T10:00:31Z"},
 			wantDelays: []*int32{ptr.To[int32](30)},
 		},
-		"a delay of zero on a check that is not in Retry: its controller may send it always": {
+		"a delay of zero on a check that is not in Retry: no policy would be for its next one": {
 			workload: reserved().AdmissionChecks(func() kueue.AdmissionCheckState {
 				check := retryAt("a", 0, 0)
 				check.State = kueue.CheckStateReady
 				return check
 			}()).Obj(),
 			policies: policies{"a": unlimited},
+			want:     RetryPlan{Untidy: true},
 		},
 		"stopping: the limit is reached": {
 			workload:   evictedFor(reserved(), kueue.WorkloadEvictedByPreemption, "", 0).AdmissionChecks(bare("a", 1)).Obj(),

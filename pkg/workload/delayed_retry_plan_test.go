@@ -539,12 +539,13 @@ func TestPlanRetry(t *testing.T) {
 			now:  60,
 			want: RetryPlan{Action: RetryRequeue, EvictedAt: at(0), Deadline: at(60), Message: msgBackoff60},
 		},
-		"a delay of zero on a check that is not in Retry is nothing": {
+		"a delay of zero on a check that is not in Retry": {
 			workload: reserved().AdmissionChecks(func() kueue.AdmissionCheckState {
 				check := retryAt("a", 0, 0)
 				check.State = kueue.CheckStateReady
 				return check
 			}()).Obj(),
+			want: RetryPlan{Untidy: true},
 		},
 		"the queue is stopped: a delay holds": {
 			workload: releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByClusterQueueStopped, "", 0),

@@ -17,7 +17,6 @@ limitations under the License.
 package workload
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -148,9 +147,8 @@ func RetryDeadline(wl *kueue.Workload) (time.Time, bool) {
 // tellsOfWait returns true if a condition says that the workload waits for the
 // retry of its checks.
 func tellsOfWait(wl *kueue.Workload) bool {
-	return slices.ContainsFunc(wl.Status.Conditions, func(cond metav1.Condition) bool {
-		return cond.Type == kueue.WorkloadQuotaReserved && cond.Reason == kueue.WorkloadWaitingForRetry
-	})
+	cond := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadQuotaReserved)
+	return cond != nil && cond.Reason == kueue.WorkloadWaitingForRetry
 }
 
 // isToldToWait returns true if the checks of the workload, which is evicted, were

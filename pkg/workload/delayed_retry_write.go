@@ -163,7 +163,7 @@ func ForgetWorker(wl *kueue.Workload) {
 // EndBackoff requeues a workload at the end of a backoff of another's, as Kueue does
 // without the gate.
 func EndBackoff(wl *kueue.Workload) {
-	wl.Status.RequeueState.RequeueAt = nil
+	forgetTime(wl)
 	SetRequeuedCondition(wl, kueue.WorkloadBackoffFinished, backoffFinishedMessage, true)
 }
 
@@ -180,7 +180,7 @@ func pendingAgain(check kueue.AdmissionCheckState, now time.Time, occasion strin
 
 // Tidy removes the delays of checks that are not in Retry, and the counts of
 // those that have succeeded.
-func (p RetryPlan) Tidy(wl *kueue.Workload) {
+func Tidy(wl *kueue.Workload) {
 	for i := range wl.Status.AdmissionChecks {
 		check := &wl.Status.AdmissionChecks[i]
 		if countsAfterSuccess(wl, *check) {
@@ -195,7 +195,7 @@ func (p RetryPlan) Tidy(wl *kueue.Workload) {
 // Forget removes everything that retries have left on a deactivated workload, so
 // that it is as new when it is activated again. The conditions tell of the
 // deactivation, and when it was.
-func (p RetryPlan) Forget(wl *kueue.Workload, now time.Time) {
+func Forget(wl *kueue.Workload, now time.Time) {
 	if !IsEvictedByDeactivation(wl) || IsDeactivatedAgain(wl) {
 		reason, message := kueue.WorkloadDeactivated, "The workload is deactivated"
 		if target := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadDeactivationTarget); target != nil {
@@ -231,11 +231,12 @@ func (p RetryPlan) Forget(wl *kueue.Workload, now time.Time) {
 // controllers of all may speak until the workload is requeued: these states are
 // left alone, and the deadline is recorded with the eviction. The rest is for reset.
 func resetChecksForEviction(wl *kueue.Workload, now time.Time, reset func(*kueue.Workload, time.Time)) {
-	before := slices.Clone(wl.Status.AdmissionChecks)
-	reset(wl, now)
 	if !features.Enabled(features.ACRequeueAfter) {
+		reset(wl, now)
 		return
 	}
+	before := slices.Clone(wl.Status.AdmissionChecks)
+	reset(wl, now)
 	deactivated := IsEvictedByDeactivation(wl)
 	_, evictedByCheck := IsEvictedByAdmissionCheck(wl)
 	for i, check := range before {
@@ -258,6 +259,7 @@ func resetChecksForEviction(wl *kueue.Workload, now time.Time, reset func(*kueue
 		}
 		plan := RetryPlan{Action: RetryRecord, Checks: retry, Observed: observedBefore(wl, retry), EvictedAt: evicted.LastTransitionTime.Time}
 		plan.setDeadline(backoffUntil(wl))
+		plan.Message = waitMessage(plan.Checks, plan.EvictedAt, plan.Deadline, backoffUntil(wl))
 		plan.Record(wl)
 	}
 }

@@ -358,7 +358,7 @@ func TestRetryPlanForget(t *testing.T) {
 				}
 			}
 			wl.Generation = 7
-			RetryPlan{}.Forget(wl, at(5))
+			Forget(wl, at(5))
 			wantNoWaitTold(t, wl)
 			if got := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime.Time; !got.Equal(at(tc.wantAt)) {
 				t.Errorf("Unexpected time of the eviction %s, want that of the deactivation, %s", got, at(tc.wantAt))
@@ -390,7 +390,7 @@ func TestForgetTellsOfSecondDeactivationWhileJobStops(t *testing.T) {
 	wl := evictedFor(reserved(), kueue.WorkloadDeactivated, "", 0).Active(false).
 		Condition(conditionAt(kueue.WorkloadDeactivationTarget, metav1.ConditionTrue, kueue.WorkloadEvictedByAdmissionCheck, "rejected", 5)).
 		AdmissionChecks(checkAt("rejected", kueue.CheckStateRejected, 5)).Obj()
-	RetryPlan{}.Forget(wl, at(6))
+	Forget(wl, at(6))
 	evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
 	if evicted.Reason != "DeactivatedDueToAdmissionCheck" || !evicted.LastTransitionTime.Time.Equal(at(6)) {
 		t.Errorf("Unexpected condition of the eviction: %v", evicted)
@@ -404,7 +404,7 @@ func TestForgetWorker(t *testing.T) {
 		AdmissionChecks(checkAt("a", kueue.CheckStateReady, 0))
 	running := queued.Clone().SimpleReserveQuota("cq", "flavor", at(0))
 	requeue := func(wl *kueue.Workload) { RetryPlan{}.Requeue(wl, at(5)) }
-	forget := func(wl *kueue.Workload) { RetryPlan{}.Forget(wl, at(5)) }
+	forget := func(wl *kueue.Workload) { Forget(wl, at(5)) }
 	cases := map[string]struct {
 		gateOff  bool
 		workload *utiltestingapi.WorkloadWrapper
@@ -436,7 +436,7 @@ func TestForgetWhileJobStops(t *testing.T) {
 		if got := planAt(wl, at(5)); got.Action != RetryForget {
 			t.Fatalf("Unexpected action %q, want %q", got.Action, RetryForget)
 		}
-		RetryPlan{}.Forget(wl, at(5))
+		Forget(wl, at(5))
 		for _, transition := range []float64{-100, 5, 100} {
 			wl.Status.AdmissionChecks = []kueue.AdmissionCheckState{retryAt("a", transition, 60)}
 			if got := planAt(wl, at(now)); got.Action != want {

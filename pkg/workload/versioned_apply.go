@@ -47,10 +47,11 @@ func applyToVersion(ctx context.Context, c client.Client, seen *kueue.Workload, 
 	if strict || !apierrors.IsConflict(refused) {
 		return refused
 	}
+	var failed error // a request of its own may be out of time, too
 	err := wait.ExponentialBackoffWithContext(ctx, catchUp, func(ctx context.Context) (bool, error) {
 		latest := &kueue.Workload{}
-		if err := c.Get(ctx, client.ObjectKeyFromObject(seen), latest); err != nil {
-			return false, err
+		if failed = c.Get(ctx, client.ObjectKeyFromObject(seen), latest); failed != nil {
+			return false, failed
 		}
 		if latest.ResourceVersion == version {
 			return false, nil // the cache is behind
@@ -63,9 +64,10 @@ func applyToVersion(ctx context.Context, c client.Client, seen *kueue.Workload, 
 		if apierrors.IsConflict(err) {
 			return false, nil
 		}
+		failed = err
 		return err == nil, err
 	})
-	if wait.Interrupted(err) {
+	if failed == nil && wait.Interrupted(err) {
 		return refused
 	}
 	return err

@@ -31,12 +31,13 @@ import (
 // to the version that it was decided on. If update changes w itself, w gets the
 // resource version that results, so that another write can follow.
 func patchVersion(ctx context.Context, c client.Client, w *kueue.Workload, clk clock.Clock, update func() (*kueue.Workload, bool, error), opts *PatchAdmissionStatusOptions) error {
-	seen, stored := w.DeepCopy(), mergeBase(w)
+	seen := w.DeepCopy()
 	updated, changed, err := update()
 	if err != nil || !changed {
 		return err
 	}
 	if features.Enabled(features.WorkloadRequestUseMergePatch) {
+		stored := mergeBase(seen)
 		err := clientutil.PatchStatus(ctx, c, stored, func() (client.Object, bool, error) { return updated, true, nil })
 		if err == nil {
 			stored.DeepCopyInto(w)

@@ -1058,8 +1058,8 @@ var All = append([]Mutant{
 		Name: "request-for-a-check-of-another-flavor", File: requests,
 		Test: "pkg/controller/admissionchecks/provisioning TestReconcileDelayedRetry/reserved_on_a_flavor_that_does_not_ask_for_the_check,_WorkloadRequestUseMergePatch=false,_stopped_after_0_writes",
 		Why:  oneFlavor,
-		Old:  "if !holdsQuota(wl) || wl.Status.Admission == nil {",
-		New:  "if MUTANT || !holdsQuota(wl) || wl.Status.Admission == nil {",
+		Old:  "if !keepsQuota(wl) || wl.Status.Admission == nil {",
+		New:  "if MUTANT || !keepsQuota(wl) || wl.Status.Admission == nil {",
 	},
 	{
 		Name: "used-number-forgotten", File: attempts,
@@ -1074,6 +1074,12 @@ var All = append([]Mutant{
 		Rules: []string{"rule 18"},
 		Old:   "if !features.Enabled(features.ACRequeueAfter) || !workload.IsActive(wl) ||",
 		New:   "if MUTANT || !features.Enabled(features.ACRequeueAfter) || !workload.IsActive(wl) ||",
+	},
+	{
+		Name: "evicted-job-not-stopped", File: "pkg/controller/jobframework/reconciler.go",
+		Rules: []string{"rule 3", "rule 3, pods", "rule 7, never stuck"},
+		Old:   "stopReason == StopReasonWorkloadEvicted && r.isStoppedForRetry(ctx, job, wl) {",
+		New:   "stopReason == StopReasonWorkloadEvicted && (MUTANT || r.isStoppedForRetry(ctx, job, wl)) {",
 	},
 	{
 		Name: "stopped-again-and-again", File: jobs,

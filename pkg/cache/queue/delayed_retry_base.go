@@ -39,8 +39,8 @@ func (m *Manager) leaveQueueOf(older, latest *kueue.Workload) {
 	}
 }
 
-// LeaveOldQueue has a workload that was moved leave its old queue, if nobody but
-// Reconcile puts it into the new one.
+// LeaveOldQueue has a workload that was moved leave its old queue, where nothing else
+// takes it out: if it has ended, or nobody but Reconcile puts it into the new one.
 func (m *Manager) LeaveOldQueue(oldWl, newWl *kueue.Workload) {
 	m.Lock()
 	defer m.Unlock()

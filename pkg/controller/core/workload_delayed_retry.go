@@ -130,7 +130,7 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 	case workload.RetryForget:
 		log.V(3).Info("Retries are forgotten, the workload is deactivated")
 		_, waited := workload.RetryDeadline(wl)
-		if err = r.mergeConditions(ctx, wl, func(wl *kueue.Workload) { plan.Forget(wl, now) }); err == nil && waited {
+		if err = r.mergeConditions(ctx, wl, func(wl *kueue.Workload) { workload.Forget(wl, now) }); err == nil && waited {
 			evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
 			r.reportEvent(wl, corev1.EventTypeNormal, "EvictedDueTo"+evicted.Reason, evicted.Message)
 		}
@@ -250,6 +250,9 @@ func reportEviction(admission *kueue.Admission, checks []kueue.AdmissionCheckSta
 }
 
 func (r *WorkloadReconciler) reportDelays(ctx context.Context, wl *kueue.Workload, delays []kueue.AdmissionCheckState) {
+	if len(delays) == 0 {
+		return
+	}
 	r.report(ctx, wl, func(cqName kueue.ClusterQueueReference) {
 		for _, check := range delays {
 			metrics.ReportAdmissionCheckRetryDelay(cqName, check.Name, time.Duration(*check.RequeueAfterSeconds)*time.Second)
@@ -285,16 +288,17 @@ func planRetry(ctx context.Context, wl *kueue.Workload, cq *kueue.ClusterQueue, 
 	if !features.Enabled(features.ACRequeueAfter) {
 		return workload.PlanLeftWaiting(wl, now), nil
 	}
-	rctx := workload.RetryContext{
-		Now:           now,
-		IsRequired:    requiredChecks(ctx, wl, cq).Has,
-		ReplacesSlice: workloadslicing.ScaledUp(wl),
+	rctx := workload.RetryContext{Now: now, ReplacesSlice: workloadslicing.ScaledUp(wl)}
+	if cq != nil {
+		rctx.IsRequired = requiredChecks(ctx, wl, cq).Has
 	}
-	var err error
 	if policies != nil {
-		rctx.Policies, err = policies(ctx, wl)
+		var err error
+		if rctx.Policies, err = policies(ctx, wl); err != nil {
+			return workload.RetryPlan{}, err
+		}
 	}
-	return workload.PlanRetry(wl, rctx), err
+	return workload.PlanRetry(wl, rctx), nil
 }
 
 // isQueueRestarted returns true if Requeued is still false because of a stopped
@@ -345,16 +349,8 @@ func (r *WorkloadReconciler) queuesOf(ctx context.Context, wl *kueue.Workload) (
 }
 
 // requiredChecks returns the admission checks that the ClusterQueue asks for,
-// on any flavor while the workload has no flavors assigned. Without a
-// ClusterQueue these are the checks that the workload has.
+// on any flavor while the workload has no flavors assigned.
 func requiredChecks(ctx context.Context, wl *kueue.Workload, cq *kueue.ClusterQueue) sets.Set[kueue.AdmissionCheckReference] {
-	if cq == nil {
-		required := sets.New[kueue.AdmissionCheckReference]()
-		for _, check := range wl.Status.AdmissionChecks {
-			required.Insert(check.Name)
-		}
-		return required
-	}
 	if wl.Status.Admission != nil {
 		return checksOfFlavors(ctx, wl, cq)
 	}

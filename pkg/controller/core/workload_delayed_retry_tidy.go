@@ -63,7 +63,7 @@ func (r *WorkloadReconciler) tidy(ctx context.Context, wl *kueue.Workload, plan 
 		r.tidied.postponed.Store(key, until)
 		return false, nil
 	}
-	if err := r.mergeStatus(ctx, wl, func() { plan.Tidy(wl) }); err != nil {
+	if err := r.mergeStatus(ctx, wl, func() { workload.Tidy(wl) }); err != nil {
 		return true, client.IgnoreNotFound(fmt.Errorf("delayed retry, tidying: %w", err))
 	}
 	tidied.Add(key, now.Add(tidyPause), tidyPause)

@@ -245,10 +245,7 @@ func asksForDelay(checks []kueue.AdmissionCheckState) bool {
 // or zero.
 func (o *WorkloadOptions) waitsUntil(wl *kueue.Workload) time.Time {
 	now := o.Clock.Now()
-	plan := workload.PlanRetry(wl, workload.RetryContext{
-		Now:        now,
-		IsRequired: func(kueue.AdmissionCheckReference) bool { return true },
-	})
+	plan := workload.PlanRetry(wl, workload.RetryContext{Now: now})
 	if !plan.Deadline.After(times.Later(now, plan.EvictedAt)) {
 		return time.Time{}
 	}

@@ -104,6 +104,9 @@ func (c *Controller) syncDelayedRetries(
 	if !features.Enabled(features.ACRequeueAfter) {
 		return false, nil
 	}
+	if len(checkConfig) == 0 && len(ownedPRs) == 0 {
+		return !keepsQuota(wl), nil // it has nothing to number
+	}
 	if synced, err := c.removeUnusedChecks(ctx, wl, checkConfig, ownedPRs); !synced || err != nil {
 		return true, err
 	}
@@ -111,7 +114,7 @@ func (c *Controller) syncDelayedRetries(
 		return true, err
 	}
 
-	retrying := !holdsQuota(wl)
+	retrying := !keepsQuota(wl)
 	failed := make(map[kueue.AdmissionCheckReference]*kueue.ProvisioningRequestConfig)
 	for checkName, prc := range checkConfig {
 		check := admissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, checkName)
@@ -137,7 +140,7 @@ func (c *Controller) syncDelayedRetries(
 // false if that controller has yet to add a check that has requests, which are
 // not to be taken for those of a check that was dropped.
 func (c *Controller) removeUnusedChecks(ctx context.Context, wl *kueue.Workload, checkConfig map[kueue.AdmissionCheckReference]*kueue.ProvisioningRequestConfig, requests []autoscaling.ProvisioningRequest) (bool, error) {
-	if !holdsQuota(wl) || wl.Status.Admission == nil {
+	if !keepsQuota(wl) || wl.Status.Admission == nil {
 		return true, nil
 	}
 	cq := &kueue.ClusterQueue{}

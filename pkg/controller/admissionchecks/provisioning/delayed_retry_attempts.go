@@ -102,8 +102,8 @@ func attemptOffset(check *kueue.AdmissionCheckState, offsets, used attemptNumber
 	return max(offsets[check.Name], used[check.Name]-1)
 }
 
-// holdsQuota returns true if the workload has its quota reserved to stay.
-func holdsQuota(wl *kueue.Workload) bool {
+// keepsQuota returns true if the workload has its quota reserved to stay.
+func keepsQuota(wl *kueue.Workload) bool {
 	return workload.HasQuotaReservation(wl) && !workload.IsEvicted(wl)
 }
 
@@ -171,7 +171,7 @@ func planUsed(wl *kueue.Workload, checks iter.Seq[kueue.AdmissionCheckReference]
 		number := int32(0)
 		switch {
 		case check.State == kueue.CheckStateReady:
-			if !exists || cleansUpRequests(wl) || (holdsQuota(wl) && kept[checkName] != last.request) {
+			if !exists || cleansUpRequests(wl) || (keepsQuota(wl) && kept[checkName] != last.request) {
 				number = readyAttempt(wl, check)
 			}
 		case exists:
@@ -216,7 +216,7 @@ func planAttempts(wl *kueue.Workload, requests []autoscaling.ProvisioningRequest
 	for checkName, last := range lastRequests(wl, requests) {
 		check := admissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, checkName)
 		if check == nil {
-			if holdsQuota(wl) {
+			if keepsQuota(wl) {
 				// The check, with its count, and its requests go.
 				offsets[checkName] = max(offsets[checkName], last.attempt)
 			}
@@ -249,7 +249,7 @@ func planAttempts(wl *kueue.Workload, requests []autoscaling.ProvisioningRequest
 		}
 
 		answered := last.attempt - 1
-		deleted := holdsQuota(wl) && kept[checkName] != last.request
+		deleted := keepsQuota(wl) && kept[checkName] != last.request
 		forgotten := asks && count == 0 && wasForgotten(wl, check, last.request)
 		if retried || (asks && check.State != kueue.CheckStateRetry && (deleted || forgotten)) {
 			// It will not ask for a retry.
@@ -263,7 +263,7 @@ func planAttempts(wl *kueue.Workload, requests []autoscaling.ProvisioningRequest
 	// A new request gets a number that was not used.
 	for checkName, number := range used {
 		check := admissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, checkName)
-		if !holdsQuota(wl) || check == nil || check.State != kueue.CheckStatePending || kept[checkName] != nil {
+		if !keepsQuota(wl) || check == nil || check.State != kueue.CheckStatePending || kept[checkName] != nil {
 			continue
 		}
 		count, planned := counts[checkName]
