@@ -18,6 +18,7 @@ package workload
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -47,13 +48,17 @@ func TestEvictionLeavesRetries(t *testing.T) {
 		},
 	}).Build()
 	wl := reserved().AdmissionChecks(withRetryCount(retryAt("a", 0, 60), 2)).Obj()
-	if err := workloadevict.Evict(ctx, c, events.NewFakeRecorder(1), wl, kueue.WorkloadEvictedByAdmissionCheck, "", "",
+	recorder := events.NewFakeRecorder(1)
+	if err := workloadevict.Evict(ctx, c, recorder, wl, kueue.WorkloadEvictedByAdmissionCheck, "90% used", "",
 		testingclock.NewFakeClock(at(5)), false, nil, nil); err != nil {
 		t.Fatalf("Unexpected error: %v", err)
 	}
 	want := []kueue.AdmissionCheckState{withRetryCount(checkAt("a", kueue.CheckStateRetry, 0), 2)}
 	if diff := cmp.Diff(want, applied); diff != "" {
 		t.Errorf("Unexpected checks in the apply (-want,+got):\n%s", diff)
+	}
+	if got := <-recorder.Events; !strings.Contains(got, "90% used") {
+		t.Errorf("The event does not have the words as they are: %s", got)
 	}
 }
 
