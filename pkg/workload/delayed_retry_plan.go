@@ -210,11 +210,15 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 		}
 	}
 	exhausted, unrecorded := plan.observe(wl, state, rctx.Policies)
+	staysReserved := mayRun(wl) || rctx.ReplacesSlice
 	switch {
+	case state == RetryStateReserved && staysReserved:
+		plan.EvictedAt = times.RoundedUp(rctx.Now) // a check may ask for a delay while the job stops
 	case state == RetryStateReserved || state == RetryStateQueued:
 		plan.EvictedAt = evictionTime(plan.Checks, rctx.Now)
-	case state == RetryStateKeptOut && IsEvicted(wl) && requeueAt(wl).IsZero():
-		// By a queue that was stopped, maybe long ago: no eviction told of the delays.
+	case state == RetryStateKeptOut && IsEvicted(wl) && (requeueAt(wl).IsZero() || !isKeptOut(wl) && !requeueAt(wl).After(rctx.Now)):
+		// By a queue that was stopped, maybe long ago, or a backoff that is over: no eviction
+		// told of the delays.
 		plan.EvictedAt = times.Later(plan.EvictedAt, evictionTime(plan.Checks, rctx.Now))
 	}
 	until := plan.setDeadline(backoffUntil(wl))
@@ -223,7 +227,7 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 	})]
 	plan.Untidy = (plan.Action == RetryNone || plan.Action == RetryWait) && isUntidy(wl)
 	plan.ResetsCounts = plan.Untidy && resetsCounts(wl)
-	plan.ReleasesQuota = plan.Action == RetryEvict && !mayRun(wl) && !rctx.ReplacesSlice
+	plan.ReleasesQuota = plan.Action == RetryEvict && !staysReserved
 	switch plan.Action {
 	case RetryNone, RetryReject, RetryReactivate:
 		return RetryPlan{Action: plan.Action, Untidy: plan.Untidy, ResetsCounts: plan.ResetsCounts}
@@ -275,7 +279,8 @@ func (p *RetryPlan) observe(wl *kueue.Workload, state RetryState, policies map[k
 			if hasPolicy && !same && !policy.Allows(count) {
 				exhausted = append(exhausted, *check)
 			}
-			unrecorded = unrecorded || ((len(record) > 0 || !told) && (hasPolicy || !asks))
+			isOpen := before.LastTransitionTime.Equal(&notLookedAt)
+			unrecorded = unrecorded || ((len(record) > 0 || !told) && (hasPolicy || isOpen || !asks && !found))
 			observed.DelaySeconds = ptr.To[int32](0)
 			if own {
 				observed.DelaySeconds = before.DelaySeconds

@@ -79,6 +79,13 @@ func TestPlanRetry(t *testing.T) {
 			now:  1,
 			want: RetryPlan{Action: RetryEvict, EvictedAt: at(1), Deadline: at(61), Message: msgA + ", waiting until 2026-02-06T10:01:01Z"},
 		},
+		"quota reserved, admitted, Retry without a delay: a check may ask for one while the job stops": {
+			workload: reserved().
+				Condition(conditionAt(kueue.WorkloadAdmitted, metav1.ConditionTrue, "Admitted", "", -10)).
+				AdmissionChecks(checkAt("a", kueue.CheckStateRetry, 0)).Obj(),
+			now:  0.9,
+			want: RetryPlan{Action: RetryEvict, EvictedAt: at(1), Deadline: at(1), Message: msgA},
+		},
 		"quota reserved, admitted until a check was added: its pods may run": {
 			workload: reserved().
 				Condition(conditionAt(kueue.WorkloadAdmitted, metav1.ConditionFalse, "UnsatisfiedChecks", "", 1)).PastAdmittedTime(0).
@@ -561,6 +568,12 @@ func TestPlanRetry(t *testing.T) {
 				AdmissionChecks(retryAt("a", 700, 60)).Obj(),
 			now:  3599.5,
 			want: RetryPlan{Action: RetryRecord, EvictedAt: at(3600), Deadline: at(3660), Message: msgA + ", waiting until 2026-02-06T11:01:00Z"},
+		},
+		"a backoff of before is over, which nobody has removed: a delay begins": {
+			workload: releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByPreemption, "", 0), metav1.ConditionTrue, kueue.WorkloadEvictedByPreemption, 1).
+				RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(at(50)))).AdmissionChecks(retryAt("a", -100, 60)).Obj(),
+			now:  99.5,
+			want: RetryPlan{Action: RetryRecord, EvictedAt: at(100), Deadline: at(160), Message: msgA + ", waiting until 2026-02-06T10:02:40Z"},
 		},
 		"the queue is stopped: no check in Retry": {
 			workload: releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByClusterQueueStopped, "", 0),

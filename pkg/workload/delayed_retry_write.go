@@ -42,6 +42,11 @@ func (p RetryPlan) Record(wl *kueue.Workload) {
 	for _, check := range p.Checks {
 		admissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, check.Name).RequeueAfterSeconds = check.RequeueAfterSeconds
 	}
+	for i := range wl.Status.AdmissionChecks {
+		if check := &wl.Status.AdmissionChecks[i]; countsAfterSuccess(wl, *check) {
+			check.RetryCount = ptr.To[int32](0)
+		}
+	}
 	switch p.Action {
 	case RetryEvict, RetryHold:
 		SetEvictedCondition(wl, p.EvictedAt, kueue.WorkloadEvictedByAdmissionCheck, p.Message)
@@ -264,9 +269,12 @@ func resetChecksForEviction(wl *kueue.Workload, now time.Time, reset func(*kueue
 	}
 }
 
+// notLookedAt is the transition time, in the record, of a Retry that was not looked at.
+var notLookedAt = metav1.Unix(0, 0)
+
 // observedBefore returns the record of an eviction that looks at no policy. What has not
-// been looked at stands in it as another Retry of the check, so that what comes later is
-// not taken for one whose record was dropped. It has no more entries than there are checks.
+// been looked at stands in it all the same, so that it is not taken for one whose record
+// was dropped. It has no more entries than there are checks.
 func observedBefore(wl *kueue.Workload, retry []kueue.AdmissionCheckState) []kueue.ObservedRetry {
 	record := slices.DeleteFunc(slices.Clone(observedRetries(wl)), func(observed kueue.ObservedRetry) bool {
 		return admissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, observed.Name) == nil
@@ -276,8 +284,7 @@ func observedBefore(wl *kueue.Workload, retry []kueue.AdmissionCheckState) []kue
 	}
 	for _, check := range retry {
 		if _, found := observedRetry(record, check.Name); !found {
-			another := times.Storable(check.LastTransitionTime.Add(time.Second))
-			record = append(record, kueue.ObservedRetry{Name: check.Name, LastTransitionTime: metav1.NewTime(another)})
+			record = append(record, kueue.ObservedRetry{Name: check.Name, LastTransitionTime: notLookedAt})
 		}
 	}
 	return record

@@ -125,12 +125,28 @@ func TestObservedRetries(t *testing.T) {
 			want:         RetryWait,
 			wantDeadline: 60,
 		},
-		"a Retry without a policy, said again, is recorded with its time": {
+		"a Retry without a policy, said again, is worth no write: its controller may say it all the time": {
 			recorded:     []kueue.ObservedRetry{observed("a", 0, nil), observed("b", 0, ptr.To[int32](0))},
 			checks:       []kueue.AdmissionCheckState{retryAt("a", 0, 60), bare("b", 5)},
 			policies:     policies{},
+			want:         RetryWait,
+			wantDeadline: 60,
+		},
+		"an eviction has recorded a delay, and nobody has looked for a policy yet": {
+			evictedFor:   kueue.WorkloadEvictedByPreemption,
+			recorded:     []kueue.ObservedRetry{{Name: "a", LastTransitionTime: notLookedAt}},
+			checks:       []kueue.AdmissionCheckState{retryAt("a", 0, 60)},
+			policies:     policies{},
 			want:         RetryRecord,
-			wantObserved: []kueue.ObservedRetry{observed("a", 0, nil), observed("b", 5, ptr.To[int32](0))},
+			wantObserved: []kueue.ObservedRetry{observed("a", 0, nil)},
+			wantDeadline: 60,
+		},
+		"a policy that comes after somebody has looked": {
+			evictedFor:   kueue.WorkloadEvictedByPreemption,
+			recorded:     []kueue.ObservedRetry{observed("a", 0, nil)},
+			checks:       []kueue.AdmissionCheckState{retryAt("a", 0, 60)},
+			policies:     policies{"a": exhausted},
+			want:         RetryWait,
 			wantDeadline: 60,
 		},
 		"a policy that comes is not for what is recorded": {
@@ -449,6 +465,21 @@ func TestObservedRetriesAfterEvictionForAnotherReason(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Whenever it is said again, nobody has looked at its limit.
+func TestLimitAfterEvictionForAnotherReason(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	features.SetFeatureGateDuringTest(t, features.ACRetryStrategy, true)
+	for _, transition := range []float64{0, 1, 2, 3} {
+		wl := reserved().AdmissionChecks(checkAt("a", kueue.CheckStateRetry, 0)).Obj()
+		evictAt(wl, at(1), kueue.WorkloadEvictedByPreemption, "")
+		wl.Status.AdmissionChecks[0] = checkAt("a", kueue.CheckStateRetry, transition)
+		plan := PlanRetry(wl, RetryContext{Now: at(4), Policies: map[kueue.AdmissionCheckReference]RetryPolicy{"a": policyForTest{delay: 30}}})
+		if plan.Action != RetryGiveUp {
+			t.Errorf("Unexpected action %q for a Retry of %v s, want %q", plan.Action, transition, RetryGiveUp)
+		}
 	}
 }
 

@@ -91,6 +91,20 @@ func TestRetryPlanRecordEviction(t *testing.T) {
 	}
 }
 
+// The eviction is a write that Kueue makes anyway.
+func TestRetryPlanRecordResetsCounts(t *testing.T) {
+	succeeded := withRetryCount(checkAt("a", kueue.CheckStateReady, 0), 3)
+	retry := withRetryCount(retryAt("b", 0, 60), 3)
+	wl := reserved().AdmissionChecks(succeeded, retry).Obj()
+	planAt(wl, at(1)).Record(wl)
+	if diff := cmp.Diff([]kueue.AdmissionCheckState{withRetryCount(succeeded, 0), retry}, wl.Status.AdmissionChecks); diff != "" {
+		t.Errorf("Unexpected checks (-want,+got):\n%s", diff)
+	}
+	if got := planAt(wl, at(2)); got.Untidy {
+		t.Error("Another write is due for the count")
+	}
+}
+
 // A check whose clock is behind says Retry long after its workload was evicted by a
 // queue that is stopped still. It waits for the whole delay.
 func TestRetryInStoppedQueue(t *testing.T) {
