@@ -193,8 +193,8 @@ var All = append([]Mutant{
 		// Before the job is stopped.
 		Name: "quota-released-at-the-eviction", File: plan,
 		Rules: []string{"rule 3"},
-		Old:   `plan.Action == RetryEvict && !mayRun(wl)`,
-		New:   `plan.Action == RetryEvict && (!mayRun(wl) || MUTANT)`,
+		Old:   `plan.Action == RetryEvict && !staysReserved`,
+		New:   `plan.Action == RetryEvict && (!staysReserved || MUTANT)`,
 	},
 	{
 		Name: "late-reject-ignored", File: plan,
@@ -562,6 +562,50 @@ var All = append([]Mutant{
 		Why:  tooSeldom,
 		Old:  `len(retry) > 0 && !evictedByCheck {`,
 		New:  `len(retry) > 0 && !evictedByCheck && !MUTANT {`,
+	},
+	{
+		// It escapes its limit, and a policy that comes is for it.
+		Name: "looked-at-by-another-eviction", File: plan,
+		Test: "pkg/workload TestObservedRetries/an_eviction_has_recorded_a_delay,_and_nobody_has_looked_for_a_policy_yet",
+		Why:  records,
+		Old:  "hasPolicy || isOpen || !asks && !found",
+		New:  "hasPolicy || isOpen && !MUTANT || !asks && !found",
+	},
+	{
+		Name: "written-for-each-bare-retry", File: plan,
+		Test: "pkg/workload TestObservedRetries/a_Retry_without_a_policy,_said_again,_is_worth_no_write:_its_controller_may_say_it_all_the_time",
+		Why:  records,
+		Old:  "!asks && !found)",
+		New:  "!asks && (!found || MUTANT))",
+	},
+	{
+		Name: "success-counted-from-after-the-eviction", File: write,
+		Test: "pkg/workload TestRetryPlanRecordResetsCounts",
+		Why:  pace,
+		Old:  "if check := &wl.Status.AdmissionChecks[i]; countsAfterSuccess(wl, *check) {",
+		New:  "if check := &wl.Status.AdmissionChecks[i]; !MUTANT && countsAfterSuccess(wl, *check) {",
+	},
+	{
+		// What a check asks for while the job stops is cut short by a fraction of a second.
+		Name: "eviction-without-a-delay-in-the-past", File: plan,
+		Test: "pkg/workload TestPlanRetry/quota_reserved,_admitted,_Retry_without_a_delay:_a_check_may_ask_for_one_while_the_job_stops",
+		Why:  tooSeldom,
+		Old:  "case state == RetryStateReserved && staysReserved:",
+		New:  "case !MUTANT && state == RetryStateReserved && staysReserved:",
+	},
+	{
+		Name: "counts-from-an-eviction-long-ago", File: plan,
+		Test: "pkg/workload TestPlanRetry/a_backoff_of_before_is_over,_which_nobody_has_removed:_a_delay_begins",
+		Why:  tooSeldom,
+		Old:  "|| !isKeptOut(wl) && !requeueAt(wl).After(rctx.Now)):",
+		New:  "|| !MUTANT && !isKeptOut(wl) && !requeueAt(wl).After(rctx.Now)):",
+	},
+	{
+		Name: "delay-of-another-eviction-not-told", File: "pkg/workload/delayed_retry_report.go",
+		Test: "pkg/workload TestReportWait/a_delay",
+		Why:  unread,
+		Old:  "|| reason == kueue.WorkloadEvictedByAdmissionCheck {",
+		New:  "|| MUTANT || reason == kueue.WorkloadEvictedByAdmissionCheck {",
 	},
 	{
 		Name: "retry-taken-back-by-another-eviction", File: write,
