@@ -465,8 +465,8 @@ var All = append([]Mutant{
 		Name: "every-check-required", File: reconciler,
 		Test: "pkg/controller/core TestReconcileDelayedRetry/a_check_that_the_queue_does_not_ask_for_cannot_evict",
 		Why:  tooShort,
-		Old:  `requiredChecks(ctx, wl, cq).Has,`,
-		New:  "func(name kueue.AdmissionCheckReference) bool {\nreturn MUTANT || requiredChecks(ctx, wl, cq).Has(name)\n},",
+		Old:  `requiredChecks(ctx, wl, cq).Has`,
+		New:  "func(name kueue.AdmissionCheckReference) bool {\nreturn MUTANT || requiredChecks(ctx, wl, cq).Has(name)\n}",
 	},
 	{
 		Name: "reject-unheard", File: reconciler,
@@ -568,8 +568,8 @@ var All = append([]Mutant{
 		Name: "looked-at-by-another-eviction", File: plan,
 		Test: "pkg/workload TestObservedRetries/an_eviction_has_recorded_a_delay,_and_nobody_has_looked_for_a_policy_yet",
 		Why:  records,
-		Old:  "hasPolicy || isOpen || !asks && !found",
-		New:  "hasPolicy || isOpen && !MUTANT || !asks && !found",
+		Old:  "isOpen ||",
+		New:  "isOpen && !MUTANT ||",
 	},
 	{
 		Name: "written-for-each-bare-retry", File: plan,
@@ -1038,8 +1038,8 @@ var All = append([]Mutant{
 		Name: "recorded-for-nothing", File: plan, Policy: true,
 		Test: "pkg/workload TestObservedRetriesWithoutPolicy",
 		Why:  records,
-		Old:  "&& (hasPolicy || !asks))",
-		New:  "&& (MUTANT || hasPolicy || !asks))",
+		Old:  "(hasPolicy ||",
+		New:  "(MUTANT || hasPolicy ||",
 	},
 	{
 		Name: "withdrawn-retry-not-recorded", File: plan, Policy: true,
