@@ -28,7 +28,8 @@ limitations under the License.
 // v1beta1 of the API, which patched Kueue v0.14 and later releases serve.
 //
 // What an answer does is described in KEP-3258, delayed admission check retries.
-// The delay needs the feature gate ACRequeueAfter of patched Kueue v0.14; while it
-// is off, workloads are retried at once. An API server whose CRD of Workload has no
+// The delay needs the feature gate ACRequeueAfter of a patched Kueue. While it is off,
+// v0.14 retries workloads at once, and v0.15 to v0.19 keep the quota until the delay is
+// over. An API server whose CRD of Workload has no
 // requeueAfterSeconds refuses every Retry.
 package kit

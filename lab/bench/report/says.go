@@ -30,7 +30,7 @@ func says(run *result.Run) []string {
 	n := largest(run, result.Herd)
 	mine, plain := pick(run, result.LaterGateOn, result.Herd, n), pick(run, result.Later, result.Herd, n)
 	if len(mine) > 0 && len(plain) > 0 {
-		say("A retry that waits costs %s writes to the workload, and gives the quota back at once: of %s at the same time, after %s s in the middle, on v0.19.2. Plain v0.19.2 takes %s writes, and gives it back after %s s, the delay among them.",
+		say("A delayed retry costs %s writes to the workload. When a check says Retry for %s workloads at the same time, half of them have given their quota back after %s s on v0.19.2. With plain v0.19.2 it takes %s writes and %s s, the delay among them.",
 			number(highest(mine, workloadWritesEach)), thousands(n), number(median(each(mine, percentile(held, 50)))), number(highest(plain, workloadWritesEach)), number(median(each(plain, percentile(held, 50)))))
 	}
 	if waiting := pick(run, result.GateOn, result.Waiting, most(run, result.GateOn, result.Waiting)); len(waiting) > 0 {
