@@ -123,7 +123,11 @@ func (j *judge) unchanged(call *memapi.Call) {
 	if len(versions) == 0 || !features.Enabled(features.ACRequeueAfter) {
 		return
 	}
-	if wl := versions[slices.Max(slices.Collect(maps.Keys(versions)))]; waitsForChecks(wl, j.decided) {
+	latest := slices.Max(slices.Collect(maps.Keys(versions)))
+	if j.decidedOn.cached[call.Key.Name] < latest {
+		return // it would have changed what the process had seen
+	}
+	if wl := versions[latest]; waitsForChecks(wl, j.decided) {
 		j.fail("rule 5", "%s %s changes nothing of what waits: %s", call.Caller, call, describe(wl))
 	}
 }

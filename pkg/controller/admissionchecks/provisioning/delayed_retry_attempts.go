@@ -233,7 +233,8 @@ func planAttempts(wl *kueue.Workload, requests []autoscaling.ProvisioningRequest
 			known++
 		}
 		switch {
-		case asks && succeeded && check.State == kueue.CheckStatePending && count > 0 && last.attempt > offset+count:
+		// The number of a request that is about to be deleted is used, but tells of no success.
+		case asks && (isProvisioned(last.request) || succeeded && !cleansUpRequests(wl)) && check.State == kueue.CheckStatePending && count > 0 && last.attempt > offset+count:
 			count = 0
 			counts[checkName] = count
 		case known <= count:

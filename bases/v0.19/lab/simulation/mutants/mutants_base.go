@@ -133,6 +133,13 @@ var ofBase = []Mutant{
 		Old:  "return api.TruncateConditionMessage(message)",
 		New:  "if MUTANT {\nreturn message\n}\nreturn api.TruncateConditionMessage(message)",
 	},
+	{
+		Name: "request-about-to-be-deleted-taken-for-a-success", File: attempts,
+		Test: "pkg/controller/admissionchecks/provisioning TestRequestThatFailsBeforeItIsDeletedKeepsTheCount",
+		Why:  tooSeldom,
+		Old:  "succeeded && !cleansUpRequests(wl)",
+		New:  "succeeded && (MUTANT || !cleansUpRequests(wl))",
+	},
 }
 
 // testsOfBase find what the simulation finds on another base, and does not come to here:

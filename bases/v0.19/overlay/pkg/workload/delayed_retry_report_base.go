@@ -14,7 +14,6 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-
 package workload
 
 import workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"

@@ -406,3 +406,17 @@ func TestCleanupOnEviction(t *testing.T) {
 		})
 	}
 }
+
+// The number of a request that is about to be deleted is recorded as used, which is no
+// success, and the request may fail before it is gone.
+func TestRequestThatFailsBeforeItIsDeletedKeepsTheCount(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	features.SetFeatureGateDuringTest(t, features.CleanupProvisioningRequestsOnEviction, true)
+	wl := utiltestingapi.MakeWorkload("wl", TestNamespace).AdmissionChecks(testCheckState("check1", kueue.CheckStatePending, ptr.To[int32](1))).Obj()
+	workloadevict.SetEvictedCondition(wl, time.Now(), kueue.WorkloadEvictedByAdmissionCheck, "")
+	requests := []autoscaling.ProvisioningRequest{testRequest("check1", 2, autoscaling.Failed)}
+	_, counts := planAttempts(wl, requests, nil, attemptNumbers{"check1": 2})
+	if len(counts) > 0 {
+		t.Errorf("Unexpected counts %v, want none to change", counts)
+	}
+}
