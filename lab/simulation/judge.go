@@ -432,8 +432,9 @@ func (j *judge) onWrite(write memapi.Write) {
 		if key := workloadslicing.ReplacementForKey(wl); key != nil && j.reactivated[strings.TrimPrefix(string(*key), namespace+"/")] {
 			j.reactivated[wl.Name] = true
 		}
-		// With the gate off a merge patch that was decided before a deactivation holds after it.
-		if !features.Enabled(features.ACRequeueAfter) && features.Enabled(features.WorkloadRequestUseMergePatch) && !j.decided.After(j.deactivated[wl.Name]) {
+		// With the gate off a merge patch that was decided before a deactivation holds after it,
+		// and is sent again if it was refused.
+		if !features.Enabled(features.ACRequeueAfter) && features.Enabled(features.WorkloadRequestUseMergePatch) && time.Since(j.deactivated[wl.Name]) < time.Second {
 			j.reactivated[wl.Name] = true
 		}
 	}
