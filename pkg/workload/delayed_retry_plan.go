@@ -210,16 +210,15 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 		}
 	}
 	exhausted, unrecorded := plan.observe(wl, state, rctx.Policies)
-	staysReserved := mayRun(wl) || rctx.ReplacesSlice
 	switch {
-	case state == RetryStateReserved && staysReserved:
-		plan.EvictedAt = times.RoundedUp(rctx.Now) // a check may ask for a delay while the job stops
 	case state == RetryStateReserved || state == RetryStateQueued:
 		plan.EvictedAt = evictionTime(plan.Checks, rctx.Now)
 	case state == RetryStateKeptOut && IsEvicted(wl) && (requeueAt(wl).IsZero() || !isKeptOut(wl) && !requeueAt(wl).After(rctx.Now)):
 		// By a queue that was stopped, maybe long ago, or a backoff that is over: no eviction
 		// told of the delays.
 		plan.EvictedAt = times.Later(plan.EvictedAt, evictionTime(plan.Checks, rctx.Now))
+	case (state == RetryStateStopping || state == RetryStateWaiting) && isEvictedWithoutDelay(wl) && slices.ContainsFunc(plan.Checks, asksForDelay):
+		plan.EvictedAt = plan.EvictedAt.Add(time.Second) // it has lost its fraction
 	}
 	until := plan.setDeadline(backoffUntil(wl))
 	plan.Action = retryActions[state][plan.demandOf(wl, state, retryFacts{
@@ -227,7 +226,7 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 	})]
 	plan.Untidy = (plan.Action == RetryNone || plan.Action == RetryWait) && isUntidy(wl)
 	plan.ResetsCounts = plan.Untidy && resetsCounts(wl)
-	plan.ReleasesQuota = plan.Action == RetryEvict && !staysReserved
+	plan.ReleasesQuota = plan.Action == RetryEvict && !mayRun(wl) && !rctx.ReplacesSlice
 	switch plan.Action {
 	case RetryNone, RetryReject, RetryReactivate:
 		return RetryPlan{Action: plan.Action, Untidy: plan.Untidy, ResetsCounts: plan.ResetsCounts}
@@ -237,6 +236,13 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 		plan.Message = waitMessage(plan.Checks, plan.EvictedAt, plan.Deadline, backoffUntil(wl))
 		return plan
 	}
+}
+
+// isEvictedWithoutDelay returns true if no check asked for a delay when one evicted the
+// workload, nor has since.
+func isEvictedWithoutDelay(wl *kueue.Workload) bool {
+	_, evictedByCheck := IsEvictedByAdmissionCheck(wl)
+	return evictedByCheck && requeueAt(wl).Equal(evictedAt(wl))
 }
 
 // observe gives the checks that ask for no delay that of their policy, and returns
@@ -260,7 +266,9 @@ func (p *RetryPlan) observe(wl *kueue.Workload, state RetryState, policies map[k
 		own := before.DelaySeconds != nil && ptr.Equal(before.DelaySeconds, check.RequeueAfterSeconds)
 		asks := check.RequeueAfterSeconds != nil && !own
 		same := found && before.LastTransitionTime.Equal(&check.LastTransitionTime)
-		known := same && (asks || before.DelaySeconds != nil)
+		// Said again without a delay, where there was no policy, it says nothing new: a policy
+		// that comes is not for those that wait.
+		known := same && (asks || before.DelaySeconds != nil) || found && !asks && ptr.Equal(before.DelaySeconds, ptr.To[int32](0))
 		policy, hasPolicy := policies[check.Name]
 		observed := kueue.ObservedRetry{Name: check.Name, LastTransitionTime: check.LastTransitionTime}
 		switch {
@@ -280,7 +288,7 @@ func (p *RetryPlan) observe(wl *kueue.Workload, state RetryState, policies map[k
 				exhausted = append(exhausted, *check)
 			}
 			isOpen := before.LastTransitionTime.Equal(&notLookedAt)
-			unrecorded = unrecorded || ((len(record) > 0 || !told) && (hasPolicy || isOpen || !asks && !found))
+			unrecorded = unrecorded || ((len(record) > 0 || !told) && (hasPolicy || isOpen || !asks))
 			observed.DelaySeconds = ptr.To[int32](0)
 			if own {
 				observed.DelaySeconds = before.DelaySeconds

@@ -79,12 +79,10 @@ func TestPlanRetry(t *testing.T) {
 			now:  1,
 			want: RetryPlan{Action: RetryEvict, EvictedAt: at(1), Deadline: at(61), Message: msgA + ", waiting until 2026-02-06T10:01:01Z"},
 		},
-		"quota reserved, admitted, Retry without a delay: a check may ask for one while the job stops": {
-			workload: reserved().
-				Condition(conditionAt(kueue.WorkloadAdmitted, metav1.ConditionTrue, "Admitted", "", -10)).
-				AdmissionChecks(checkAt("a", kueue.CheckStateRetry, 0)).Obj(),
-			now:  0.9,
-			want: RetryPlan{Action: RetryEvict, EvictedAt: at(1), Deadline: at(1), Message: msgA},
+		"stopping: evicted without a delay, whose time has no fraction, and then a check asks for one": {
+			workload: evictedByRetry(0, 0).AdmissionChecks(retryAt("a", -100, 60)).Obj(),
+			now:      1,
+			want:     RetryPlan{Action: RetryRecord, EvictedAt: at(1), Deadline: at(61), Message: msgA + ", waiting until 2026-02-06T10:01:01Z"},
 		},
 		"quota reserved, admitted until a check was added: its pods may run": {
 			workload: reserved().

@@ -132,6 +132,13 @@ func TestObservedRetries(t *testing.T) {
 			want:         RetryWait,
 			wantDeadline: 60,
 		},
+		"a Retry without a policy, said again after one came": {
+			recorded:     []kueue.ObservedRetry{observed("a", 0, nil), observed("b", 0, ptr.To[int32](0))},
+			checks:       []kueue.AdmissionCheckState{retryAt("a", 0, 60), bare("b", 5)},
+			policies:     policies{"b": exhausted},
+			want:         RetryWait,
+			wantDeadline: 60,
+		},
 		"an eviction has recorded a delay, and nobody has looked for a policy yet": {
 			evictedFor:   kueue.WorkloadEvictedByPreemption,
 			recorded:     []kueue.ObservedRetry{{Name: "a", LastTransitionTime: notLookedAt}},

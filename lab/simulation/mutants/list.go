@@ -193,8 +193,8 @@ var All = append([]Mutant{
 		// Before the job is stopped.
 		Name: "quota-released-at-the-eviction", File: plan,
 		Rules: []string{"rule 3"},
-		Old:   `plan.Action == RetryEvict && !staysReserved`,
-		New:   `plan.Action == RetryEvict && (!staysReserved || MUTANT)`,
+		Old:   `plan.Action == RetryEvict && !mayRun(wl)`,
+		New:   `plan.Action == RetryEvict && (!mayRun(wl) || MUTANT)`,
 	},
 	{
 		Name: "late-reject-ignored", File: plan,
@@ -575,8 +575,8 @@ var All = append([]Mutant{
 		Name: "written-for-each-bare-retry", File: plan,
 		Test: "pkg/workload TestObservedRetries/a_Retry_without_a_policy,_said_again,_is_worth_no_write:_its_controller_may_say_it_all_the_time",
 		Why:  records,
-		Old:  "!asks && !found)",
-		New:  "!asks && (!found || MUTANT))",
+		Old:  "|| found && !asks &&",
+		New:  "|| found && !asks && !MUTANT &&",
 	},
 	{
 		Name: "success-counted-from-after-the-eviction", File: write,
@@ -588,10 +588,10 @@ var All = append([]Mutant{
 	{
 		// What a check asks for while the job stops is cut short by a fraction of a second.
 		Name: "eviction-without-a-delay-in-the-past", File: plan,
-		Test: "pkg/workload TestPlanRetry/quota_reserved,_admitted,_Retry_without_a_delay:_a_check_may_ask_for_one_while_the_job_stops",
+		Test: "pkg/workload TestPlanRetry/stopping:_evicted_without_a_delay,_whose_time_has_no_fraction,_and_then_a_check_asks_for_one",
 		Why:  tooSeldom,
-		Old:  "case state == RetryStateReserved && staysReserved:",
-		New:  "case !MUTANT && state == RetryStateReserved && staysReserved:",
+		Old:  "&& isEvictedWithoutDelay(wl) &&",
+		New:  "&& !MUTANT && isEvictedWithoutDelay(wl) &&",
 	},
 	{
 		Name: "counts-from-an-eviction-long-ago", File: plan,
