@@ -217,8 +217,6 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 		// By a queue that was stopped, maybe long ago, or a backoff that is over: no eviction
 		// told of the delays.
 		plan.EvictedAt = times.Later(plan.EvictedAt, evictionTime(plan.Checks, rctx.Now))
-	case (state == RetryStateStopping || state == RetryStateWaiting) && isEvictedWithoutDelay(wl) && slices.ContainsFunc(plan.Checks, asksForDelay):
-		plan.EvictedAt = plan.EvictedAt.Add(time.Second) // it has lost its fraction
 	}
 	until := plan.setDeadline(backoffUntil(wl))
 	plan.Action = retryActions[state][plan.demandOf(wl, state, retryFacts{
@@ -236,13 +234,6 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 		plan.Message = waitMessage(plan.Checks, plan.EvictedAt, plan.Deadline, backoffUntil(wl))
 		return plan
 	}
-}
-
-// isEvictedWithoutDelay returns true if no check asked for a delay when one evicted the
-// workload, nor has since.
-func isEvictedWithoutDelay(wl *kueue.Workload) bool {
-	_, evictedByCheck := IsEvictedByAdmissionCheck(wl)
-	return evictedByCheck && requeueAt(wl).Equal(evictedAt(wl))
 }
 
 // observe gives the checks that ask for no delay that of their policy, and returns

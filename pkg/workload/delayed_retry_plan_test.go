@@ -79,11 +79,6 @@ func TestPlanRetry(t *testing.T) {
 			now:  1,
 			want: RetryPlan{Action: RetryEvict, EvictedAt: at(1), Deadline: at(61), Message: msgA + ", waiting until 2026-02-06T10:01:01Z"},
 		},
-		"stopping: evicted without a delay, whose time has no fraction, and then a check asks for one": {
-			workload: evictedByRetry(0, 0).AdmissionChecks(retryAt("a", -100, 60)).Obj(),
-			now:      1,
-			want:     RetryPlan{Action: RetryRecord, EvictedAt: at(1), Deadline: at(61), Message: msgA + ", waiting until 2026-02-06T10:01:01Z"},
-		},
 		"quota reserved, admitted until a check was added: its pods may run": {
 			workload: reserved().
 				Condition(conditionAt(kueue.WorkloadAdmitted, metav1.ConditionFalse, "UnsatisfiedChecks", "", 1)).PastAdmittedTime(0).

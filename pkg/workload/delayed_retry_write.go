@@ -40,7 +40,10 @@ func (p RetryPlan) Record(wl *kueue.Workload) {
 	recordTime(wl, p.Deadline, p.EvictedAt)
 	wl.Status.RequeueState.ObservedRetries = p.Observed
 	for _, check := range p.Checks {
-		admissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, check.Name).RequeueAfterSeconds = check.RequeueAfterSeconds
+		// What was recorded for the Retry before is no delay of this one.
+		if said := admissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, check.Name); said.LastTransitionTime.Equal(&check.LastTransitionTime) {
+			said.RequeueAfterSeconds = check.RequeueAfterSeconds
+		}
 	}
 	for i := range wl.Status.AdmissionChecks {
 		if check := &wl.Status.AdmissionChecks[i]; countsAfterSuccess(wl, *check) {

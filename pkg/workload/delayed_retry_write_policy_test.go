@@ -415,6 +415,20 @@ func TestObservedRetriesWithoutPolicy(t *testing.T) {
 	}
 }
 
+// With the policies' gate off a delay that was recorded for the Retry before holds, and does
+// not become one of the Retry that has none.
+func TestRecordedDelayIsOfOneRetry(t *testing.T) {
+	wl := waiting(0, 3600).AdmissionChecks(retryAt("a", 0, 3595), checkAt("b", kueue.CheckStateRetry, 3590)).Obj()
+	wl.Status.RequeueState.ObservedRetries = []kueue.ObservedRetry{
+		{Name: "a", LastTransitionTime: metav1.NewTime(at(0))},
+		{Name: "b", LastTransitionTime: metav1.NewTime(at(0)), DelaySeconds: ptr.To[int32](30)},
+	}
+	planAt(wl, at(3591)).Record(wl)
+	if again := planAt(wl, at(3592)); again.Action != RetryWait || !again.Deadline.Equal(at(3595)) {
+		t.Errorf("Unexpected plan: %q until %s, want %q until %s", again.Action, again.Deadline, RetryWait, at(3595))
+	}
+}
+
 // Another eviction leaves Kueue's own delays what they are: only those in the record are
 // applied.
 func TestObservedRetriesOfAnotherEviction(t *testing.T) {

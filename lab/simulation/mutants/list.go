@@ -586,14 +586,6 @@ var All = append([]Mutant{
 		New:  "if check := &wl.Status.AdmissionChecks[i]; !MUTANT && countsAfterSuccess(wl, *check) {",
 	},
 	{
-		// What a check asks for while the job stops is cut short by a fraction of a second.
-		Name: "eviction-without-a-delay-in-the-past", File: plan,
-		Test: "pkg/workload TestPlanRetry/stopping:_evicted_without_a_delay,_whose_time_has_no_fraction,_and_then_a_check_asks_for_one",
-		Why:  tooSeldom,
-		Old:  "&& isEvictedWithoutDelay(wl) &&",
-		New:  "&& !MUTANT && isEvictedWithoutDelay(wl) &&",
-	},
-	{
 		Name: "counts-from-an-eviction-long-ago", File: plan,
 		Test: "pkg/workload TestPlanRetry/a_backoff_of_before_is_over,_which_nobody_has_removed:_a_delay_begins",
 		Why:  tooSeldom,
