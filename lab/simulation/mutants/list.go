@@ -964,8 +964,8 @@ var All = append([]Mutant{
 	{
 		Name: "delay-not-shown", File: write, Policy: true,
 		Rules: []string{"rule 3"},
-		Old:   "admissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, check.Name).RequeueAfterSeconds =",
-		New:   "if MUTANT {\nbreak\n}\nadmissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, check.Name).RequeueAfterSeconds =",
+		Old:   "; said.LastTransitionTime.Equal(",
+		New:   "; !MUTANT && said.LastTransitionTime.Equal(",
 	},
 	{
 		// A change of the policy moves those that wait.
