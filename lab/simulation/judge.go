@@ -734,8 +734,9 @@ func queueOf(wl *kueue.Workload) string {
 	return clusterQueue
 }
 
-// known is how long it takes until every process knows of a change.
-const known = 2 * time.Second
+// known is how long it takes until every process knows of a change, and has acted on what
+// it knew before.
+const known = 2*time.Second + 100*time.Millisecond
 
 // queueIsKnown: what the workload's queue asks for is so for long enough that every process
 // knows.
