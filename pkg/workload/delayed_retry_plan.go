@@ -236,6 +236,9 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 	}
 }
 
+// notLookedAt is the transition time, in the record, of a Retry that was not looked at.
+var notLookedAt = metav1.Unix(0, 0)
+
 // observe gives the checks that ask for no delay that of their policy, and returns
 // those that may not be retried any more. Both are looked at when a Retry comes, and
 // recorded with it, because policies may change while the workload waits. It also

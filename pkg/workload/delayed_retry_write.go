@@ -272,9 +272,6 @@ func resetChecksForEviction(wl *kueue.Workload, now time.Time, reset func(*kueue
 	}
 }
 
-// notLookedAt is the transition time, in the record, of a Retry that was not looked at.
-var notLookedAt = metav1.Unix(0, 0)
-
 // observedBefore returns the record of an eviction that looks at no policy. What has not
 // been looked at stands in it all the same, so that it is not taken for one whose record
 // was dropped. It has no more entries than there are checks.
