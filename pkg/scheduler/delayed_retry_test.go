@@ -21,11 +21,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -594,5 +596,29 @@ func addQueues(ctx context.Context, t *testing.T, cache *schdcache.Cache, queues
 	}
 	if err := queues.AddLocalQueue(ctx, lq); err != nil {
 		t.Fatalf("Inserting LocalQueue in manager: %v", err)
+	}
+}
+
+// A conflict is an error where no version goes with a write, which is with the gate off.
+func TestLogFailure(t *testing.T) {
+	conflict := apierrors.NewConflict(kueue.Resource("workloads"), "wl", errors.New("somebody wrote"))
+	for name, tc := range map[string]struct {
+		gateOff   bool
+		err       error
+		wantError bool
+	}{
+		"refused":           {err: conflict},
+		"refused, gate off": {gateOff: true, err: conflict, wantError: true},
+		"failed":            {err: errors.New("timeout"), wantError: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, !tc.gateOff)
+			var lines []string
+			log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{Verbosity: 3})
+			logFailure(log, tc.err, "Failed to write")
+			if len(lines) != 1 || strings.Contains(lines[0], `"error"=`) != tc.wantError {
+				t.Errorf("Unexpected lines %v, want one, of an error: %t", lines, tc.wantError)
+			}
+		})
 	}
 }
