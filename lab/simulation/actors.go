@@ -137,6 +137,9 @@ func (c *checkController) say(name string, v verdict, how manner) {
 	entry["state"] = string(v.state)
 	entry["message"] = fmt.Sprintf("%s says %s", c.name, v.state)
 	delete(entry, "podSetUpdates")
+	if v.state == kueue.CheckStateReady && c.name == checkNames[0] {
+		entry["podSetUpdates"] = []any{map[string]any{"name": "main", "annotations": map[string]any{"checked": "true"}}}
+	}
 	delete(entry, "requeueAfterSeconds")
 	delay := "no delay"
 	if v.delay != nil {
@@ -292,6 +295,12 @@ func (w *World) setActive(name string, active bool) {
 	patchSpec(w, &kueue.Workload{}, client.ObjectKey{Namespace: namespace, Name: name}, func(wl *kueue.Workload) { wl.Spec.Active = ptr.To(active) })
 }
 
+// stopLocalQueue does so with a stop policy, as setStopPolicy.
+func (w *World) stopLocalQueue(policy kueue.StopPolicy) {
+	w.note("the LocalQueue's stop policy is %s", policy)
+	patchSpec(w, &kueue.LocalQueue{}, client.ObjectKey{Namespace: namespace, Name: localQueue}, func(lq *kueue.LocalQueue) { lq.Spec.StopPolicy = ptr.To(policy) })
+}
+
 func (w *World) setStopPolicy(policy kueue.StopPolicy) {
 	w.note("the ClusterQueue's stop policy is %s", policy)
 	patchSpec(w, &kueue.ClusterQueue{}, client.ObjectKey{Name: clusterQueue}, func(cq *kueue.ClusterQueue) { cq.Spec.StopPolicy = ptr.To(policy) })
@@ -379,8 +388,11 @@ func (w *World) conclude(rng *randSource) error {
 	w.scaleAll()
 	w.setStopPolicy(kueue.None)
 	w.setChecks(checkNames...)
-	if err := w.admin.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: localQueue}, &kueue.LocalQueue{}); err != nil {
+	lq := &kueue.LocalQueue{}
+	if err := w.admin.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: localQueue}, lq); err != nil {
 		w.recreateLocalQueue()
+	} else if ptr.Deref(lq.Spec.StopPolicy, kueue.None) != kueue.None {
+		w.stopLocalQueue(kueue.None)
 	}
 	if err := w.restoreWorkers(func() error { return w.settle(rng.next()) }); err != nil {
 		return err

@@ -35,6 +35,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -121,6 +122,8 @@ type judge struct {
 	// localQueues are those that are there, and since when. Written is when a workload of
 	// one was written last.
 	localQueues map[string]time.Time
+	// workersSeen is when a MultiKueueCluster was written last.
+	workersSeen time.Time
 	written     map[string]time.Time
 	// moved is when a workload came to its queue, and left which one that was before.
 	moved map[string]time.Time
@@ -334,7 +337,9 @@ func toWorkload(u *unstructured.Unstructured) *kueue.Workload {
 func (j *judge) onWrite(write memapi.Write) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if write.New == nil && write.Old.GetKind() == "LocalQueue" {
+	if was, is := isOpen(write.Old), isOpen(write.New); is && !was {
+		j.localQueues[write.New.GetName()] = time.Now()
+	} else if was && !is {
 		delete(j.localQueues, write.Old.GetName())
 		j.unseenRelease, j.unreported = j.unseenRelease || time.Since(j.released) < known, 0
 		for _, versions := range j.versions {
@@ -345,8 +350,8 @@ func (j *judge) onWrite(write memapi.Write) {
 	}
 	j.changed = time.Now()
 	if write.New != nil {
-		if write.New.GetKind() == "LocalQueue" && write.Old == nil {
-			j.localQueues[write.New.GetName()] = time.Now()
+		if write.New.GetKind() == "MultiKueueCluster" {
+			j.workersSeen = time.Now()
 		}
 		if write.New.GetKind() == "ClusterQueue" && (write.Old == nil || write.Old.GetGeneration() != write.New.GetGeneration()) {
 			cq := &kueue.ClusterQueue{}
@@ -467,12 +472,22 @@ func (j *judge) onWrite(write memapi.Write) {
 		if j.world.config.SwitchGate && features.Enabled(features.ACRequeueAfter) {
 			j.withdrawnGateOff(write.Old, old, wl)
 		}
-		j.statusWrite(write.Caller, old, wl)
+		j.statusWrite(write.Caller, write.FieldManager, old, wl)
 	}
 	if j.unanswered && workload.HasQuotaReservation(wl) {
 		j.untold[wl.Name] = true
 	}
 	j.known[write.Caller][wl.Name] = j.lastRevision
+}
+
+// isOpen returns true for a LocalQueue that is not stopped. The queues forget one that is, as
+// if it were deleted.
+func isOpen(obj *unstructured.Unstructured) bool {
+	if obj == nil || obj.GetKind() != "LocalQueue" {
+		return false
+	}
+	policy, found, _ := unstructured.NestedString(obj.Object, "spec", "stopPolicy")
+	return !found || policy == string(kueue.None)
 }
 
 // evictedAt is when the workload was evicted last, or zero.
@@ -651,11 +666,11 @@ func (j *judge) switched(on bool) {
 }
 
 // answered: no value that the API has stored makes a write of Kueue's invalid. A
-// workload whose job is moved when it has just been given quota stays in its queue. And
-// upstream prefers the older copy of a worker that is back to the one that was chosen
+// workload whose job is moved, or gets another priority, when it has just been given quota
+// stays as it is. And upstream prefers the older copy of a worker that is back to the one that was chosen
 // since, whose name the API does not let it replace.
 func (j *judge) answered(call *memapi.Call, err error) {
-	isMove := j.world.config.Cohort && call.Verb == "PUT" && call.Subresource == "" && call.GVR.Resource == "workloads" && err != nil && strings.Contains(err.Error(), "immutable")
+	isMove := call.Verb == "PUT" && call.Subresource == "" && call.GVR.Resource == "workloads" && err != nil && strings.Contains(err.Error(), "immutable")
 	isBack := !j.world.lostWorker.IsZero() && err != nil && strings.Contains(err.Error(), "clusterName is immutable")
 	if apierrors.IsInvalid(err) && !isMove && !isBack && features.Enabled(features.ACRequeueAfter) {
 		j.mu.Lock()
@@ -723,7 +738,14 @@ func (j *judge) retained(wl *kueue.Workload, overdue time.Duration) {
 
 func sameCheck(a, b kueue.AdmissionCheckState) bool {
 	return a.State == b.State && a.Message == b.Message && a.LastTransitionTime.Equal(&b.LastTransitionTime) &&
-		ptr.Equal(a.RequeueAfterSeconds, b.RequeueAfterSeconds)
+		ptr.Equal(a.RequeueAfterSeconds, b.RequeueAfterSeconds) && equality.Semantic.DeepEqual(a.PodSetUpdates, b.PodSetUpdates)
+}
+
+// isOwnCheck returns true if the writer may be the check's controller, which is one of
+// Kueue's own. Merge patches have no field manager.
+func isOwnCheck(name kueue.AdmissionCheckReference, manager string) bool {
+	return name == provisioningCheck && (manager == "" || manager == kueue.ProvisioningRequestControllerName) ||
+		name == multiKueueCheck && (manager == "" || manager == kueue.MultiKueueControllerName)
 }
 
 // queueOf returns the name of the workload's ClusterQueue.
@@ -927,7 +949,7 @@ func (j *judge) deadlineOf(wl *kueue.Workload, isRequired func(*kueue.Workload, 
 	return until
 }
 
-func (j *judge) statusWrite(process string, old, wl *kueue.Workload) {
+func (j *judge) statusWrite(process, manager string, old, wl *kueue.Workload) {
 	if !features.Enabled(features.ACRequeueAfter) {
 		j.statusWriteGateOff(old, wl)
 		return
@@ -977,7 +999,11 @@ func (j *judge) statusWrite(process string, old, wl *kueue.Workload) {
 		cond := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
 		j.seenEvents["evictions by "+cond.Reason]++
 		if cond.Reason == kueue.WorkloadEvictedByPodsReadyTimeout && wl.Status.RequeueState != nil && wl.Status.RequeueState.RequeueAt != nil {
-			j.podsReadyUntil[wl.Name] = wl.Status.RequeueState.RequeueAt.Time
+			backoff := time.Duration(min(podsReadyBase<<max(requeueStateCount(wl)-1, 0), podsReadyMax)) * time.Second
+			j.podsReadyUntil[wl.Name] = j.decided.Add(backoff).Truncate(time.Second)
+			if until := j.podsReadyUntil[wl.Name]; requeueAt(wl).Before(until) {
+				j.fail("rule 13", "%s is evicted with requeueAt %s, and the backoff ends at %s: %s", wl.Name, j.at(requeueAt(wl)), j.at(until), describe(wl))
+			}
 		}
 		if workload.IsAdmitted(old) && !workload.HasQuotaReservation(wl) {
 			j.fail("rule 3", "the quota of %s, whose job may run, is released before the job is stopped: %s", wl.Name, describe(wl))
@@ -990,8 +1016,10 @@ func (j *judge) statusWrite(process string, old, wl *kueue.Workload) {
 		if until := j.deadline(evicted); isGiven && !deactivated && until.After(cond.LastTransitionTime.Time) && requeueAt(wl).Before(until) && cond.Reason != kueue.WorkloadEvictedByAdmissionCheck {
 			j.fail("rule 12", "%s is evicted with requeueAt %s, before %s: %s", wl.Name, j.at(requeueAt(wl)), j.at(until), describe(wl))
 		}
-		if cond.Reason == kueue.WorkloadEvictedByAdmissionCheck {
+		if !deactivated {
 			j.dated(evicted, cond.LastTransitionTime.Time)
+		}
+		if cond.Reason == kueue.WorkloadEvictedByAdmissionCheck {
 			anyCheck := func(*kueue.Workload, kueue.AdmissionCheckReference) bool { return true }
 			isOfAll := !j.hasLocalQueue(wl) && j.deadlineOf(evicted, anyCheck).Equal(requeueAt(wl))
 			isOfSet := slices.ContainsFunc(j.deadlines(evicted), requeueAt(wl).Equal)
@@ -1014,7 +1042,10 @@ func (j *judge) statusWrite(process string, old, wl *kueue.Workload) {
 	j.topology(old, wl)
 	if takenOut(old, wl) {
 		j.seenEvents["taken out of the queue"]++
-		j.dated(wl, apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime.Time)
+		j.dated(wl, evictedAt(wl))
+	}
+	if conditionTrue(old, kueue.WorkloadEvicted) && conditionTrue(wl, kueue.WorkloadEvicted) && !deactivated {
+		j.evictionMoved(old, wl, isBack)
 	}
 
 	var taken []kueue.AdmissionCheckReference
@@ -1036,7 +1067,7 @@ func (j *judge) statusWrite(process string, old, wl *kueue.Workload) {
 		if before.State == kueue.CheckStateRetry && after.State != kueue.CheckStateRetry && !deactivated && !requeued && !queueStopped(wl) {
 			j.fail("rule 3", "the Retry of check %s of %s is taken back before the requeue", before.Name, wl.Name)
 		}
-		if before.State == kueue.CheckStateReady && after.State == kueue.CheckStatePending && !deactivated && !requeued && !conditionTrue(wl, kueue.WorkloadEvicted) && before.Name != provisioningCheck && before.Name != multiKueueCheck {
+		if before.State == kueue.CheckStateReady && after.State == kueue.CheckStatePending && !deactivated && !requeued && !conditionTrue(wl, kueue.WorkloadEvicted) && !isOwnCheck(before.Name, manager) {
 			j.fail("rule 9", "the success of check %s of %s is taken back: %s", before.Name, wl.Name, describe(wl))
 		}
 		if before.State == kueue.CheckStateRejected && after.State != kueue.CheckStateRejected && !deactivated && j.isRequired(wl, before.Name) {
@@ -1147,6 +1178,21 @@ func takenOut(old, wl *kueue.Workload) bool {
 	isStopped := before != nil && before.Status == metav1.ConditionFalse && before.Reason == kueue.WorkloadEvictedByAdmissionCheck
 	return byCheck && !isStopped && requeueAt(old).IsZero() && !requeueAt(wl).IsZero() && !workload.HasQuotaReservation(old) &&
 		after != nil && after.Status == metav1.ConditionFalse
+}
+
+// evictionMoved: a workload that stays evicted has the eviction moved by the start of a wait
+// alone, and never back. Its place in the queue is by that time.
+func (j *judge) evictionMoved(old, wl *kueue.Workload, isBack bool) {
+	before, after := evictedAt(old), evictedAt(wl)
+	switch {
+	case after.Equal(before):
+	case isBack:
+		j.fail("rule 16", "%s is requeued, and its eviction is moved from %s to %s: %s", wl.Name, j.at(before), j.at(after), describe(wl))
+	case after.Before(before):
+		j.fail("rule 1", "the eviction of %s is moved back from %s to %s: %s", wl.Name, j.at(before), j.at(after), describe(wl))
+	default:
+		j.dated(wl, after)
+	}
 }
 
 // dated: delays count from the eviction, which must not lie before it happened.
@@ -1314,6 +1360,9 @@ func (j *judge) quiet() error {
 		if rejected > 0 {
 			j.fail("rule 8", "rejected, and still active: %s", describe(wl))
 		}
+		if workload.HasQuotaReservation(wl) && canStop && wl.Spec.QueueName == localQueue && slices.Contains(j.stopPolicies(), kueue.HoldAndDrain) {
+			j.fail("rule 11", "the queue is drained, and the quota is held: %s", describe(wl))
+		}
 		if retry > 0 && workload.HasQuotaReservation(wl) && canStop {
 			j.fail("rule 3", "a check asks for a retry, and the quota is held: %s", describe(wl))
 		}
@@ -1349,6 +1398,7 @@ func (j *judge) quiet() error {
 		j.progress(stopped)
 		j.numbers()
 		j.batchJobs()
+		j.jobSets()
 	}
 	return j.first
 }
@@ -1531,6 +1581,9 @@ func (j *judge) queueNumbers(queue string, pending map[string]bool, isTried bool
 			return false
 		}
 	}
+	if ptr.Deref(lq.Spec.StopPolicy, kueue.None) != kueue.None {
+		return false // as if it were not there
+	}
 	all, optional := len(pending), 0
 	for _, isOptional := range pending {
 		if isOptional {
@@ -1627,15 +1680,21 @@ func gauge(collector prometheus.Collector, name, queue string) int {
 }
 
 func (j *judge) queueIsStopped() bool {
+	policies := j.stopPolicies()
+	return len(policies) == 0 || slices.ContainsFunc(policies, func(policy kueue.StopPolicy) bool { return policy != kueue.None })
+}
+
+// stopPolicies are those of the ClusterQueue and its LocalQueue, none unless both are there.
+func (j *judge) stopPolicies() []kueue.StopPolicy {
 	cq := &kueue.ClusterQueue{}
 	if err := j.world.admin.Get(context.Background(), client.ObjectKey{Name: clusterQueue}, cq); err != nil {
-		return true
+		return nil
 	}
 	lq := &kueue.LocalQueue{}
 	if err := j.world.admin.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: localQueue}, lq); err != nil {
-		return true
+		return nil
 	}
-	return ptr.Deref(cq.Spec.StopPolicy, kueue.None) != kueue.None
+	return []kueue.StopPolicy{ptr.Deref(cq.Spec.StopPolicy, kueue.None), ptr.Deref(lq.Spec.StopPolicy, kueue.None)}
 }
 
 func (j *judge) at(t time.Time) string {

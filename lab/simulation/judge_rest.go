@@ -28,9 +28,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/controller/constants"
 	"sigs.k8s.io/kueue/pkg/features"
@@ -86,18 +88,35 @@ func (j *judge) batchJobs() {
 			if !isPending(wl) || !ptr.Deref(job.Spec.Suspend, false) || workloadslicing.Enabled(job) {
 				continue
 			}
-			if queue := job.Labels[constants.QueueLabel]; string(wl.Spec.QueueName) != queue {
-				j.fail("rule 18", "the job of %s is in %s: %s in %s", wl.Name, queue, describe(wl), wl.Spec.QueueName)
-			}
-			if class := job.Labels[constants.WorkloadPriorityClassLabel]; class != "" && priorityClassOf(wl) != class {
-				j.fail("rule 18", "the job of %s has the priority %s: %s with %s", wl.Name, class, describe(wl), priorityClassOf(wl))
-			}
+			j.whereJobIs(wl, job)
 		}
 		// Both bases end the slice of an elastic job that is evicted while a larger one is
 		// pending, and leave its pods.
 		if job.Status.Active > 0 && !holdsQuota && !workloadslicing.Enabled(job) {
 			j.fail("rule 3, pods", "job %s has %d pods, and no quota", job.Name, job.Status.Active)
 		}
+	}
+}
+
+// jobSets: the workload of one that waits is where its JobSet is.
+func (j *judge) jobSets() {
+	all := j.world.workloads()
+	for _, obj := range j.world.api.List(jobsetapi.SchemeGroupVersion.WithResource("jobsets")) {
+		suspended, _, _ := unstructured.NestedBool(obj.Object, "spec", "suspend")
+		for _, wl := range all {
+			if metav1.IsControlledBy(wl, obj) && isPending(wl) && suspended && obj.GetDeletionTimestamp() == nil {
+				j.whereJobIs(wl, obj)
+			}
+		}
+	}
+}
+
+func (j *judge) whereJobIs(wl *kueue.Workload, job metav1.Object) {
+	if queue := job.GetLabels()[constants.QueueLabel]; string(wl.Spec.QueueName) != queue {
+		j.fail("rule 18", "the job of %s is in %s: %s in %s", wl.Name, queue, describe(wl), wl.Spec.QueueName)
+	}
+	if class := job.GetLabels()[constants.WorkloadPriorityClassLabel]; class != "" && priorityClassOf(wl) != class {
+		j.fail("rule 18", "the job of %s has the priority %s: %s with %s", wl.Name, class, describe(wl), priorityClassOf(wl))
 	}
 }
 

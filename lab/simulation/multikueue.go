@@ -403,7 +403,19 @@ func (k *worker) setLost(lost bool) {
 // then the check is not active, its ClusterQueue gives no quota, and nobody knows whether a
 // job is stopped.
 func (w *World) hasWorkers() bool {
-	return w.lostWorker.IsZero() || w.restored
+	return w.lostWorker.IsZero() || w.restored || w.seesWorkers() && time.Since(w.judge.workersSeen) > known
+}
+
+// seesWorkers returns true if Kueue sees all of them, and says so.
+func (w *World) seesWorkers() bool {
+	for _, k := range w.workers {
+		cluster := &kueue.MultiKueueCluster{}
+		if err := w.admin.Get(context.Background(), client.ObjectKey{Name: k.name}, cluster); err != nil || k.lost.Load() ||
+			!apimeta.IsStatusConditionTrue(cluster.Status.Conditions, kueue.MultiKueueClusterActive) {
+			return false
+		}
+	}
+	return true
 }
 
 // touchWorkloads has Kueue look at all workloads: v0.19 forgets those that it looked at
@@ -430,13 +442,7 @@ func (w *World) restoreWorkers(settle func() error) error {
 		if err := settle(); err != nil {
 			return err
 		}
-		connected := true
-		for _, k := range w.workers {
-			cluster := &kueue.MultiKueueCluster{}
-			err := w.admin.Get(context.Background(), client.ObjectKey{Name: k.name}, cluster)
-			connected = connected && err == nil && apimeta.IsStatusConditionTrue(cluster.Status.Conditions, kueue.MultiKueueClusterActive)
-		}
-		if connected {
+		if w.seesWorkers() {
 			w.restored = true
 			w.touchWorkloads()
 			return nil

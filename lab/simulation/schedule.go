@@ -257,7 +257,12 @@ func (w *World) step(s Step, rng *rand.Rand) error {
 			}
 		}
 	case OpStop:
-		w.setStopPolicy([]kueue.StopPolicy{kueue.None, kueue.Hold, kueue.HoldAndDrain, kueue.None}[s.A%4])
+		policy := []kueue.StopPolicy{kueue.None, kueue.Hold, kueue.HoldAndDrain, kueue.None}[s.A%4]
+		if s.B%2 == 1 {
+			w.stopLocalQueue(policy)
+		} else {
+			w.setStopPolicy(policy)
+		}
 	case OpChecks:
 		w.setChecks([][]kueue.AdmissionCheckReference{checkNames, {"a"}, checkNames, {"b"}, {}}[s.A%5]...)
 	case OpCrash:
