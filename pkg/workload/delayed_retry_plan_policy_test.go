@@ -227,6 +227,22 @@ func TestPlanRetryWithPolicies(t *testing.T) {
 			policies: policies{"a": unlimited},
 			want:     RetryPlan{Untidy: true},
 		},
+		"in a backoff of WaitForPodsReady: the limit is reached": {
+			workload: releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByPodsReadyTimeout, "", 0), metav1.ConditionFalse, kueue.WorkloadEvictedByPodsReadyTimeout, 1).
+				RequeueState(ptr.To[int32](1), ptr.To(metav1.NewTime(at(60)))).AdmissionChecks(bare("a", 5)).Obj(),
+			policies:   policies{"a": policyForTest{}},
+			now:        5,
+			want:       RetryPlan{Action: RetryGiveUp, Message: msgExhausted + "a after 0 retries"},
+			wantDelays: []*int32{nil},
+		},
+		"the queue is stopped: the limit is reached": {
+			workload: releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByClusterQueueStopped, "", 0), metav1.ConditionFalse, kueue.WorkloadEvictedByClusterQueueStopped, 1).
+				AdmissionChecks(bare("a", 5)).Obj(),
+			policies:   policies{"a": policyForTest{}},
+			now:        5,
+			want:       RetryPlan{Action: RetryGiveUp, Message: msgExhausted + "a after 0 retries"},
+			wantDelays: []*int32{nil},
+		},
 		"stopping: the limit is reached": {
 			workload:   evictedFor(reserved(), kueue.WorkloadEvictedByPreemption, "", 0).AdmissionChecks(bare("a", 1)).Obj(),
 			policies:   policies{"a": policyForTest{}},

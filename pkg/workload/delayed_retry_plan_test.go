@@ -512,6 +512,12 @@ func TestPlanRetry(t *testing.T) {
 			now:  6,
 			want: RetryPlan{Action: RetryForget},
 		},
+		"deactivated, and the clock of the leader before was ahead": {
+			workload: releasedAt(evictedFor(reserved(), kueue.WorkloadDeactivated, "", 0), metav1.ConditionFalse, kueue.WorkloadDeactivated, 12).
+				Active(false).AdmissionChecks(checkAt("a", kueue.CheckStateRetry, 5)).Obj(),
+			now:  5.5,
+			want: RetryPlan{Action: RetryForget},
+		},
 		"deactivated, and the check goes on while the job stops: not more than once a second": {
 			workload: evictedFor(reserved(), kueue.WorkloadDeactivated, "", 0).Active(false).AdmissionChecks(retryAt("a", -100, 60)).
 				Condition(conditionAt(kueue.WorkloadRequeued, metav1.ConditionFalse, kueue.WorkloadDeactivated, "", 5)).Obj(),

@@ -91,6 +91,22 @@ func TestRetryPlanRecordEviction(t *testing.T) {
 	}
 }
 
+// A transition time that is sent again does not make the delays count from before the eviction.
+func TestRetryPlanRecordKeepsTheEviction(t *testing.T) {
+	wl := waiting(0, 60).AdmissionChecks(retryAt("a", -100, 600)).Obj()
+	plan := planAt(wl, at(5))
+	if plan.Action != RetryRecord {
+		t.Fatalf("Unexpected action %q", plan.Action)
+	}
+	plan.Record(wl)
+	if got := evictedAt(wl); !got.Equal(at(0)) {
+		t.Errorf("The eviction is moved to %s", got)
+	}
+	if got := requeueAt(wl); !got.Equal(at(600)) {
+		t.Errorf("Unexpected requeueAt %s", got)
+	}
+}
+
 // The eviction is a write that Kueue makes anyway.
 func TestRetryPlanRecordResetsCounts(t *testing.T) {
 	succeeded := withRetryCount(checkAt("a", kueue.CheckStateReady, 0), 3)
@@ -241,6 +257,7 @@ func TestRetryPlanRequeue(t *testing.T) {
 				wl.Status.Conditions[i].Message = "waiting until 2026-02-06T10:01:00Z"
 			}
 			wl.Generation = 7
+			wantEvictedAt := evictedAt(wl)
 			RetryPlan{}.Requeue(wl, at(60))
 			if diff := cmp.Diff(tc.wantChecks, wl.Status.AdmissionChecks); diff != "" {
 				t.Errorf("Unexpected checks (-want,+got):\n%s", diff)
@@ -250,6 +267,10 @@ func TestRetryPlanRequeue(t *testing.T) {
 			}
 			if got := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued).Status; got != tc.wantRequeued {
 				t.Errorf("Unexpected Requeued=%s, want %s", got, tc.wantRequeued)
+			}
+			// Its place in the queue is by that time.
+			if got := evictedAt(wl); !got.Equal(wantEvictedAt) {
+				t.Errorf("The eviction is moved from %s to %s", wantEvictedAt, got)
 			}
 			wantNoWaitTold(t, wl)
 		})

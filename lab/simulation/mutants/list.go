@@ -75,6 +75,41 @@ var All = append([]Mutant{
 		New:  "case !MUTANT && state == RetryStateKeptOut &&",
 	},
 	{
+		// An old transition time, sent again, would shorten the delays of the others.
+		Name: "eviction-moved-back", File: write,
+		Rules: []string{"rule 1"},
+		Old:   "if p.EvictedAt.After(evictedAt(wl)) { // the wait starts",
+		New:   "if checks := p.Checks; MUTANT && len(checks) > 0 && checks[0].LastTransitionTime.Time.Before(evictedAt(wl)) {\napimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime = checks[0].LastTransitionTime\n} else if p.EvictedAt.After(evictedAt(wl)) { // the wait starts",
+	},
+	{
+		// Where it stands in the queue is by the time of the eviction.
+		Name: "requeued-at-the-end-of-the-queue", File: write,
+		Rules: []string{"rule 16"},
+		Old:   "if p.KeepsChecks {",
+		New:   "if evicted, byCheck := IsEvictedByAdmissionCheck(wl); MUTANT && byCheck {\nevicted.LastTransitionTime = metav1.NewTime(now)\n}\nif p.KeepsChecks {",
+	},
+	{
+		Name: "no-limit-in-a-backoff", File: plan,
+		Test: "pkg/workload TestPlanRetryWithPolicies/in_a_backoff_of_WaitForPodsReady:_the_limit_is_reached",
+		Why:  tooSeldom,
+		Old:  "case facts.exhausted:",
+		New:  "case facts.exhausted && !(MUTANT && state == RetryStateKeptOut):",
+	},
+	{
+		Name: "deactivation-by-a-clock-ahead-kept", File: plan,
+		Test: "pkg/workload TestPlanRetry/deactivated,_and_the_clock_of_the_leader_before_was_ahead",
+		Why:  tooSeldom,
+		Old:  "now.Before(again) && !last.After(now) {",
+		New:  "now.Before(again) && (MUTANT || !last.After(now)) {",
+	},
+	{
+		Name: "delay-of-a-policy-not-observed", File: plan,
+		Test: "pkg/controller/core TestReconcileRetryPolicy/each_retry_waits_longer,_no_write_more,_then_the_limit;_WorkloadRequestUseMergePatch=false",
+		Why:  unread,
+		Old:  "return check.RequeueAfterSeconds == nil || (p.Action",
+		New:  "return check.RequeueAfterSeconds == nil || MUTANT && len(p.Observed) > 0 || (p.Action",
+	},
+	{
 		Name: "limit-off-by-one", File: policy, Policy: true,
 		Rules: []string{"rule 17, limit"},
 		Old:   "count < *p.spec.LimitCount",

@@ -708,12 +708,23 @@ func TestReconcileDelayedRetry(t *testing.T) {
 	})
 }
 
+// seconds is what a histogram has observed.
+type seconds struct {
+	Count uint64
+	Sum   float64
+}
+
+func histogram(t *testing.T, vec *prometheus.HistogramVec, labels ...string) seconds {
+	t.Helper()
+	metric := dto.Metric{}
+	if err := vec.WithLabelValues(labels...).(prometheus.Metric).Write(&metric); err != nil {
+		t.Fatalf("Reading a metric: %v", err)
+	}
+	return seconds{Count: metric.GetHistogram().GetSampleCount(), Sum: metric.GetHistogram().GetSampleSum()}
+}
+
 func TestDelayedRetryMetrics(t *testing.T) {
 	start := time.Now().Truncate(time.Second)
-	type seconds struct {
-		Count uint64
-		Sum   float64
-	}
 	type reported struct {
 		Evictions map[kueue.AdmissionCheckReference]float64
 		Retries   map[kueue.AdmissionCheckReference]float64
@@ -724,14 +735,6 @@ func TestDelayedRetryMetrics(t *testing.T) {
 	checks := []kueue.AdmissionCheckState{
 		{Name: "a", State: kueue.CheckStatePending, LastTransitionTime: metav1.NewTime(start)},
 		{Name: "b", State: kueue.CheckStatePending, LastTransitionTime: metav1.NewTime(start)},
-	}
-	histogram := func(vec *prometheus.HistogramVec, labels ...string) seconds {
-		t.Helper()
-		metric := dto.Metric{}
-		if err := vec.WithLabelValues(labels...).(prometheus.Metric).Write(&metric); err != nil {
-			t.Fatalf("Reading a metric: %v", err)
-		}
-		return seconds{Count: metric.GetHistogram().GetSampleCount(), Sum: metric.GetHistogram().GetSampleSum()}
 	}
 	expect := func(f *retryFixture, want reported) {
 		t.Helper()
@@ -746,11 +749,11 @@ func TestDelayedRetryMetrics(t *testing.T) {
 			Evictions: counters(metrics.AdmissionCheckEvictionsTotal),
 			Retries:   counters(metrics.AdmissionCheckRetriesTotal),
 			Delays:    make(map[kueue.AdmissionCheckReference]seconds),
-			Lateness:  histogram(metrics.AdmissionCheckRetryLateness, "cq"),
+			Lateness:  histogram(t, metrics.AdmissionCheckRetryLateness, "cq"),
 			Waits:     f.queues.RetryWaits()["cq"],
 		}
 		for _, check := range checks {
-			if delays := histogram(metrics.AdmissionCheckRetryDelay, "cq", string(check.Name)); delays.Count > 0 {
+			if delays := histogram(t, metrics.AdmissionCheckRetryDelay, "cq", string(check.Name)); delays.Count > 0 {
 				got.Delays[check.Name] = delays
 			}
 		}

@@ -111,6 +111,9 @@ func TestReconcileRetryPolicy(t *testing.T) {
 				now = due
 				f.reserve()
 			}
+			if diff := cmp.Diff(seconds{Count: 3, Sum: 30 + 60 + 100}, histogram(t, metrics.AdmissionCheckRetryDelay, "cq", "a")); diff != "" {
+				t.Errorf("Unexpected delays in the metric (-want,+got):\n%s", diff)
+			}
 
 			f.bareRetry("a")
 			wl := f.reconcileAt(now, 1, 0)
