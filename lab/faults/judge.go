@@ -59,6 +59,10 @@ type judge struct {
 	began time.Time
 	// asks are all, by number.
 	asks map[int]ask
+	// answered are the asks that will not arrive any more, newest the last ones that did, by
+	// workload and check.
+	answered map[int]bool
+	newest   map[string]int
 	// now is the newest version of each workload, ended those that are not followed
 	// any more.
 	now   map[string]*kueue.Workload
@@ -79,7 +83,7 @@ type violation struct {
 
 func newJudge(tally *tally) *judge {
 	return &judge{
-		tally: tally, began: time.Now(), asks: map[int]ask{}, now: map[string]*kueue.Workload{}, ended: map[string]bool{},
+		tally: tally, began: time.Now(), asks: map[int]ask{}, answered: map[int]bool{}, newest: map[string]int{}, now: map[string]*kueue.Workload{}, ended: map[string]bool{},
 		counts: map[string]map[string]int32{}, traces: map[string][]string{}, failed: make(chan struct{}),
 		complaints: map[string]time.Time{},
 	}
@@ -93,6 +97,14 @@ func (j *judge) expect(check string, state kueue.AdmissionCheckState) ask {
 	a.state.Message = fmt.Sprintf("ask %d", a.number)
 	j.asks[a.number] = a
 	return a
+}
+
+// answers takes in that the API server has taken the ask, or refused it. One whose answer
+// was lost may arrive later.
+func (j *judge) answers(a ask) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.answered[a.number] = true
 }
 
 func (j *judge) fail(rule, workload, format string, args ...any) {
@@ -169,10 +181,8 @@ func (a ask) delay() time.Duration {
 
 // deadline is the time before which the rules forbid to bring the workload back.
 func (j *judge) deadline(wl *kueue.Workload) time.Time {
-	var until, evictedAt time.Time
-	if evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted); evicted != nil && evicted.Status == metav1.ConditionTrue {
-		evictedAt = evicted.LastTransitionTime.Time
-	}
+	evictedAt := evictedSince(wl)
+	var until time.Time
 	for i := range wl.Status.AdmissionChecks {
 		check := &wl.Status.AdmissionChecks[i]
 		a, found := j.asked(check)
@@ -215,9 +225,20 @@ func (j *judge) see(name string, wl *kueue.Workload, at time.Time) {
 		j.ended[name] = true
 		j.tally.add("jobs finished")
 	}
+	if before, after := evictedSince(old), evictedSince(wl); after.Before(before) && !after.IsZero() && !isDeactivation(old) && !isDeactivation(wl) {
+		j.fail("rule 1", name, "the eviction is moved back from %s to %s", before, after)
+	}
 	if !j.spoken(old, wl) {
 		j.written(old, wl, at)
 	}
+}
+
+// evictedSince is when the workload was evicted, zero if it is not.
+func evictedSince(wl *kueue.Workload) time.Time {
+	if !is(wl, kueue.WorkloadEvicted) {
+		return time.Time{}
+	}
+	return apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime.Time
 }
 
 // spoken tells whether it is a controller that has written this version.
@@ -231,6 +252,11 @@ func (j *judge) spoken(old, wl *kueue.Workload) bool {
 			continue
 		}
 		spoken = true
+		key := wl.Name + "/" + string(check.Name)
+		if a.number <= j.newest[key] && j.answered[a.number] {
+			j.fail("rule 9", wl.Name, "%s is back, after ask %d", checkText(check), j.newest[key])
+		}
+		j.newest[key] = max(j.newest[key], a.number)
 		j.tally.add("answers: " + string(a.state.State))
 		if a.state.State == kueue.CheckStateRetry && a.delay() > 0 {
 			j.tally.add("delays asked for")

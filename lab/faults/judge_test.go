@@ -64,6 +64,7 @@ func (s *story) condition(wl *kueue.Workload, name, reason string, status metav1
 func (s *story) says(second int, check string, state kueue.AdmissionCheckState) *story {
 	state.Name, state.LastTransitionTime = kueue.AdmissionCheckReference(check), metav1.NewTime(noon.Add(time.Duration(second)*time.Second))
 	a := s.judge.expect(check, state)
+	s.judge.answers(a)
 	return s.version(second, func(wl *kueue.Workload) {
 		count := find(wl, check).RetryCount
 		*find(wl, check) = a.state
@@ -127,7 +128,16 @@ func TestJudge(t *testing.T) {
 		"the wrong one counted":     {story: waits().requeued(12, 1, 1), want: "rules 6 and 10"},
 		"forgotten at the eviction": {story: newStory().reserved(0).says(1, "alpha", retry(10)).version(2, func(wl *kueue.Workload) { find(wl, "alpha").State = kueue.CheckStatePending }), want: "rule 3"},
 		"a rejection undone":        {story: waits().says(3, "beta", kueue.AdmissionCheckState{State: kueue.CheckStateRejected}).requeued(12, 1, 0), want: "rule 8"},
-		"an entry is gone":          {story: waits().version(3, func(wl *kueue.Workload) { wl.Status.AdmissionChecks = wl.Status.AdmissionChecks[:1] }), want: "nothing is lost"},
+		"an answer undone": {story: waits().says(3, "alpha", retry(20)).version(4, func(wl *kueue.Workload) {
+			*find(wl, "alpha") = kueue.AdmissionCheckState{Name: "alpha", State: kueue.CheckStateRetry, RequeueAfterSeconds: ptr.To[int32](10), Message: "ask 1"}
+		}), want: "rule 9"},
+		"an answer is back after the requeue": {story: waits().requeued(12, 1, 0).version(13, func(wl *kueue.Workload) {
+			*find(wl, "alpha") = kueue.AdmissionCheckState{Name: "alpha", State: kueue.CheckStateRetry, RequeueAfterSeconds: ptr.To[int32](10), Message: "ask 1"}
+		}), want: "rule 9"},
+		"the eviction is moved back": {story: waits().version(3, func(wl *kueue.Workload) {
+			apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime = metav1.NewTime(noon)
+		}), want: "rule 1"},
+		"an entry is gone": {story: waits().version(3, func(wl *kueue.Workload) { wl.Status.AdmissionChecks = wl.Status.AdmissionChecks[:1] }), want: "nothing is lost"},
 		"requeueAt stays": {story: waits().version(12, func(wl *kueue.Workload) {
 			apimeta.SetStatusCondition(&wl.Status.Conditions, metav1.Condition{Type: kueue.WorkloadRequeued, Status: metav1.ConditionTrue, Reason: kueue.WorkloadBackoffFinished, LastTransitionTime: metav1.NewTime(noon.Add(12 * time.Second))})
 		}), want: "rule 6"},

@@ -312,6 +312,9 @@ func (w *world) say(ctx context.Context, wl *kueue.Workload, check string, state
 		default:
 			err = w.replace(ctx, obj, check, entry, writer == 3)
 		}
+		if err == nil || apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsInvalid(err) {
+			w.judge.answers(a)
+		}
 		switch {
 		case err == nil:
 		case apierrors.IsConflict(err):
