@@ -285,9 +285,13 @@ func (w *World) step(s Step, rng *rand.Rand) error {
 		}
 	case OpBreak:
 		if watches := w.api.Watches(); len(watches) > 0 {
+			w.broken = time.Now()
+			if s.B%2 == 1 {
+				w.note("the watch %s is too old", watches[s.A%len(watches)])
+				return watches[s.A%len(watches)].Expire()
+			}
 			w.note("the watch %s ends", watches[s.A%len(watches)])
 			watches[s.A%len(watches)].Break()
-			w.broken = time.Now()
 		}
 	case OpQueue:
 		w.recreateLocalQueue()

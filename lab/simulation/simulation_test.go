@@ -63,7 +63,7 @@ func TestMain(m *testing.M) {
 // not matter shrink to.
 var weights = map[Op]int{
 	OpNothing: 1, OpAdvance: 16, OpSettle: 8, OpSleep: 8, OpRead: 2, OpRetry: 12, OpAnswer: 5, OpReady: 7, OpJob: 2,
-	OpActive: 2, OpStop: 2, OpChecks: 1, OpCrash: 2, OpLose: 2, OpBreak: 1, OpQueue: 3, OpPods: 2, OpFinish: 1, OpProvision: 6, OpLimits: 2, OpBusy: 2,
+	OpActive: 2, OpStop: 2, OpChecks: 1, OpCrash: 2, OpLose: 2, OpBreak: 2, OpQueue: 3, OpPods: 2, OpFinish: 1, OpProvision: 6, OpLimits: 2, OpBusy: 2,
 }
 
 var schedules = generator(weights)

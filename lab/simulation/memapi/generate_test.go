@@ -274,7 +274,11 @@ func fitting(p *apiextensionsv1.JSONSchemaProps) []any {
 		return fit
 	}
 	if p.Format == "date-time" {
-		return []any{"2026-01-02T03:04:05Z", "2026-11-22T03:04:05Z", "2026-11-22T03:04:05.5Z"}
+		// Those of rule 1, too: none, the last, one that is after it in UTC, one of less than a second.
+		return []any{
+			"2026-01-02T03:04:05Z", "2026-11-22T03:04:05Z", "2026-11-22T03:04:05.5Z",
+			"0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "9999-12-31T23:59:59-01:00", "2026-11-22T03:04:05.123456789Z",
+		}
 	}
 	var pattern *regexp.Regexp
 	if p.Pattern != "" {

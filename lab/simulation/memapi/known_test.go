@@ -64,7 +64,7 @@ var known = []knownDifference{
 	},
 	{
 		Name:   "a watch has no bookmarks, and never starts from a version that is too old",
-		Reason: "client-go lists again after an error, which broken watches have it do as well",
+		Reason: "the simulation says when one is, with the event that client-go lists again after",
 	},
 	{
 		Name:   "no selectors, no pages of a list, no initial events of a watch, no deletion of a collection, no dry run, no strict field validation",

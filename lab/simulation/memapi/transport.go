@@ -33,6 +33,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 )
@@ -323,6 +324,20 @@ func (s *Server) Disconnect() {
 	for _, w := range s.watches {
 		w.Break()
 	}
+}
+
+// Expire ends the watch, as where its events are not kept any more: the client has to list
+// again.
+func (w *Watch) Expire() error {
+	status := apierrors.NewResourceExpired("too old resource version").Status()
+	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+	data, err := json.Marshal(map[string]any{"type": watch.Error, "object": status})
+	if err != nil {
+		return err
+	}
+	w.reader.send(append(data, '\n'))
+	w.Break()
+	return nil
 }
 
 // Break ends the watch, as a timeout or a restart of the API server does.
