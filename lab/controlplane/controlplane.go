@@ -233,6 +233,14 @@ func (c *ControlPlane) startServers(ctx context.Context) error {
 	c.env.ControlPlane.Etcd = &envtest.Etcd{Out: etcdLog, Err: etcdLog}
 	server := c.env.ControlPlane.GetAPIServer()
 	server.Out, server.Err = serverLog, serverLog
+	// One that is started again finds its port free: no connection was given it meanwhile.
+	address, err := FreeAddress()
+	if err != nil {
+		return err
+	}
+	if server.SecureServing.Address, server.SecureServing.Port, err = net.SplitHostPort(address); err != nil {
+		return err
+	}
 	if c.options.Audit {
 		if err := c.audit(server.Configure()); err != nil {
 			return err
@@ -368,15 +376,15 @@ func (c *ControlPlane) startManager(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.Metrics, err = freeAddress(); err != nil {
+	if c.Metrics, err = FreeAddress(); err != nil {
 		return err
 	}
 	if c.options.Profile {
-		if c.Profile, err = freeAddress(); err != nil {
+		if c.Profile, err = FreeAddress(); err != nil {
 			return err
 		}
 	}
-	health, err := freeAddress()
+	health, err := FreeAddress()
 	if err != nil {
 		return err
 	}
@@ -521,12 +529,12 @@ func (c *ControlPlane) Stop() error {
 	return nil
 }
 
-// givenPorts are those that freeAddress has returned.
+// givenPorts are those that FreeAddress has returned.
 var givenPorts sync.Map
 
-// freeAddress returns an address that nobody listens at. The one who asks does so only
+// FreeAddress returns an address that nobody listens at. The one who asks does so only
 // later: the port is not one of those that the kernel gives away, nor given twice.
-func freeAddress() (string, error) {
+func FreeAddress() (string, error) {
 	const first, last = 20000, 32767
 	for range last - first {
 		port := first + rand.IntN(last-first+1)

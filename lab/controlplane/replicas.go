@@ -49,11 +49,11 @@ const election = `{leaderElect: true, resourceNamespace: ` + managerNamespace + 
 // StartReplica starts a manager beside others. The caller watches and stops it, and
 // brings what comes to Webhooks, where the API server asks, to one that runs.
 func (c *ControlPlane) StartReplica(ctx context.Context, r Replica) (*Process, error) {
-	health, err := freeAddress()
+	health, err := FreeAddress()
 	if err != nil {
 		return nil, err
 	}
-	metrics, err := freeAddress()
+	metrics, err := FreeAddress()
 	if err != nil {
 		return nil, err
 	}

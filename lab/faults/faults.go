@@ -27,6 +27,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -92,14 +93,18 @@ func newFaults(plane *controlplane.ControlPlane, out string, replicas int, env [
 		if err := os.WriteFile(r.kubeconfig, content, 0o600); err != nil {
 			return f, err
 		}
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		address, err := controlplane.FreeAddress()
 		if err != nil {
 			return f, err
 		}
-		address := listener.Addr().(*net.TCPAddr)
-		listener.Close()
-		r.webhooks = address.Port
-		addresses = append(addresses, address.String())
+		_, port, err := net.SplitHostPort(address)
+		if err != nil {
+			return f, err
+		}
+		if r.webhooks, err = strconv.Atoi(port); err != nil {
+			return f, err
+		}
+		addresses = append(addresses, address)
 	}
 	var err error
 	f.webhooks, err = startSwitchboard(plane.Webhooks(), addresses)

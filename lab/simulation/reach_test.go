@@ -20,6 +20,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -74,9 +75,30 @@ var elasticSchedules = rapid.Custom(func(t *rapid.T) Schedule {
 	return s
 })
 
-// reach returns the schedules of a reach, or of all.
+// switched are the schedules with the gate switched at times.
+func switched(schedules *rapid.Generator[Schedule]) *rapid.Generator[Schedule] {
+	return rapid.Custom(func(t *rapid.T) Schedule {
+		s := schedules.Draw(t, "schedule")
+		s.Config.SwitchGate, s.Config.EndsOff = true, rapid.Bool().Draw(t, "endsOff")
+		for range rapid.IntRange(1, 3).Draw(t, "switches") {
+			s.Steps[rapid.IntRange(0, len(s.Steps)-1).Draw(t, "switch")].Op = OpGate
+		}
+		return s
+	})
+}
+
+// reach returns the schedules of a reach, or of all, "switched-" with the gate switched.
 func reach(name string) *rapid.Generator[Schedule] {
-	if name != "" {
+	if name, found := strings.CutPrefix(name, "switched-"); found {
+		return switched(reach(name))
+	}
+	switch name {
+	case "":
+	case "policy":
+		return policySchedules
+	case "cohort":
+		return cohortSchedules
+	default:
 		return reaches[name]
 	}
 	var all []*rapid.Generator[Schedule]
