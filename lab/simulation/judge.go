@@ -950,6 +950,13 @@ func (j *judge) deadlineOf(wl *kueue.Workload, isRequired func(*kueue.Workload, 
 }
 
 func (j *judge) statusWrite(process, manager string, old, wl *kueue.Workload) {
+	evictedNow := !conditionTrue(old, kueue.WorkloadEvicted) && conditionTrue(wl, kueue.WorkloadEvicted)
+	if evictedNow {
+		j.backsOff(wl)
+	}
+	if !workload.IsActive(wl) && wl.Status.RequeueState == nil {
+		delete(j.podsReadyUntil, wl.Name)
+	}
 	if !features.Enabled(features.ACRequeueAfter) {
 		j.statusWriteGateOff(old, wl)
 		return
@@ -958,9 +965,6 @@ func (j *judge) statusWrite(process, manager string, old, wl *kueue.Workload) {
 	j.idle(old, wl)
 	j.wait(old, wl)
 	j.given(wl)
-	if !workload.IsActive(wl) && wl.Status.RequeueState == nil {
-		delete(j.podsReadyUntil, wl.Name)
-	}
 	deactivated := isDeactivated(old) || isDeactivated(wl)
 
 	if !workload.HasQuotaReservation(old) && workload.HasQuotaReservation(wl) {
@@ -983,7 +987,6 @@ func (j *judge) statusWrite(process, manager string, old, wl *kueue.Workload) {
 			}
 		}
 	}
-	evictedNow := !conditionTrue(old, kueue.WorkloadEvicted) && conditionTrue(wl, kueue.WorkloadEvicted)
 	requeued := requeuedAgain(old, wl) && !evictedNow && !deactivated
 	if requeued {
 		j.seenEvents["requeues"]++
@@ -998,13 +1001,6 @@ func (j *judge) statusWrite(process, manager string, old, wl *kueue.Workload) {
 	if evictedNow {
 		cond := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
 		j.seenEvents["evictions by "+cond.Reason]++
-		if cond.Reason == kueue.WorkloadEvictedByPodsReadyTimeout && wl.Status.RequeueState != nil && wl.Status.RequeueState.RequeueAt != nil {
-			backoff := time.Duration(min(podsReadyBase<<max(requeueStateCount(wl)-1, 0), podsReadyMax)) * time.Second
-			j.podsReadyUntil[wl.Name] = j.decided.Add(backoff).Truncate(time.Second)
-			if until := j.podsReadyUntil[wl.Name]; requeueAt(wl).Before(until) {
-				j.fail("rule 13", "%s is evicted with requeueAt %s, and the backoff ends at %s: %s", wl.Name, j.at(requeueAt(wl)), j.at(until), describe(wl))
-			}
-		}
 		if workload.IsAdmitted(old) && !workload.HasQuotaReservation(wl) {
 			j.fail("rule 3", "the quota of %s, whose job may run, is released before the job is stopped: %s", wl.Name, describe(wl))
 		}
@@ -1180,6 +1176,19 @@ func takenOut(old, wl *kueue.Workload) bool {
 		after != nil && after.Status == metav1.ConditionFalse
 }
 
+// backsOff takes in the backoff of an eviction by WaitForPodsReady, if that is what it is for.
+func (j *judge) backsOff(wl *kueue.Workload) {
+	if _, timedOut := workload.IsEvictedByPodsReadyTimeout(wl); !timedOut || requeueAt(wl).IsZero() {
+		return
+	}
+	backoff := time.Duration(min(podsReadyBase<<max(requeueStateCount(wl)-1, 0), podsReadyMax)) * time.Second
+	until := j.decided.Add(backoff).Truncate(time.Second)
+	if requeueAt(wl).Before(until) {
+		j.fail("rule 13", "%s is evicted with requeueAt %s, and the backoff ends at %s: %s", wl.Name, j.at(requeueAt(wl)), j.at(until), describe(wl))
+	}
+	j.podsReadyUntil[wl.Name] = until
+}
+
 // evictionMoved: a workload that stays evicted has the eviction moved by the start of a wait
 // alone, and never back. Its place in the queue is by that time.
 func (j *judge) evictionMoved(old, wl *kueue.Workload, isBack bool) {
@@ -1188,7 +1197,7 @@ func (j *judge) evictionMoved(old, wl *kueue.Workload, isBack bool) {
 	case after.Equal(before):
 	case isBack:
 		j.fail("rule 16", "%s is requeued, and its eviction is moved from %s to %s: %s", wl.Name, j.at(before), j.at(after), describe(wl))
-	case after.Before(before):
+	case after.Before(before) && !takenOut(old, wl): // by a clock that is behind the one before
 		j.fail("rule 1", "the eviction of %s is moved back from %s to %s: %s", wl.Name, j.at(before), j.at(after), describe(wl))
 	default:
 		j.dated(wl, after)

@@ -75,17 +75,22 @@ var elasticSchedules = rapid.Custom(func(t *rapid.T) Schedule {
 	return s
 })
 
-// switched are the schedules with the gate switched at times.
+// switched are the schedules with the gate switched at times, but without MultiKueue: with the
+// gate off the base waits for good for a worker's copy that it has evicted itself, or gives
+// quota again to one with the worker of before, whose name nobody may replace.
 func switched(schedules *rapid.Generator[Schedule]) *rapid.Generator[Schedule] {
 	return rapid.Custom(func(t *rapid.T) Schedule {
 		s := schedules.Draw(t, "schedule")
-		s.Config.SwitchGate, s.Config.EndsOff = true, rapid.Bool().Draw(t, "endsOff")
+		s.Config.SwitchGate, s.Config.EndsOff, s.Config.MultiKueue = true, rapid.Bool().Draw(t, "endsOff"), false
 		for range rapid.IntRange(1, 3).Draw(t, "switches") {
 			s.Steps[rapid.IntRange(0, len(s.Steps)-1).Draw(t, "switch")].Op = OpGate
 		}
 		return s
 	})
 }
+
+// allSwitched switches the gate in each kind of world.
+var allSwitched = rapid.OneOf(generator(with(map[Op]int{OpGate: 4})), switched(rapid.OneOf(policySchedules, cohortSchedules, reach(""))))
 
 // reach returns the schedules of a reach, or of all, "switched-" with the gate switched.
 func reach(name string) *rapid.Generator[Schedule] {

@@ -527,7 +527,7 @@ func TestGateSwitched(t *testing.T) {
 	total := &tally{}
 	rapid.Check(t, func(rt *rapid.T) {
 		features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
-		check(t, generator(with(map[Op]int{OpGate: 4})), total)(rt)
+		check(t, allSwitched, total)(rt)
 	})
 	t.Log(total)
 }

@@ -84,7 +84,7 @@ func TestSoak(t *testing.T) {
 			&kindOfSchedule{name: "plain", mergePatch: mergePatch, schedules: schedules},
 			&kindOfSchedule{name: "policy", mergePatch: mergePatch, schedules: policySchedules},
 			&kindOfSchedule{name: "cohort", mergePatch: mergePatch, schedules: cohortSchedules},
-			&kindOfSchedule{name: "gate switched", mergePatch: mergePatch, schedules: generator(with(map[Op]int{OpGate: 4}))},
+			&kindOfSchedule{name: "gate switched", mergePatch: mergePatch, schedules: allSwitched},
 			&kindOfSchedule{name: "reach", mergePatch: mergePatch, schedules: reach("")})
 	}
 	guided := os.Getenv("SOAK_NEW") != "0"

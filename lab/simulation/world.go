@@ -578,7 +578,7 @@ func (w *World) setGate(on bool) error {
 	w.note("all managers stop, and start with the gate on: %v", on)
 	w.stop()
 	w.judge.switched(on)
-	if err := setFeature(features.ACRequeueAfter, on); err != nil {
+	if err := errors.Join(setFeature(features.ACRequeueAfter, on), setFeature(features.ACRetryStrategy, on && w.config.Policy)); err != nil {
 		return err
 	}
 	for range w.config.Replicas {
