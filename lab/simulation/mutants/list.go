@@ -86,7 +86,7 @@ var All = append([]Mutant{
 		Name: "requeued-at-the-end-of-the-queue", File: write,
 		Rules: []string{"rule 16"},
 		Old:   "if p.KeepsChecks {",
-		New:   "if evicted, byCheck := IsEvictedByAdmissionCheck(wl); MUTANT && byCheck {\nevicted.LastTransitionTime = metav1.NewTime(now)\n}\nif p.KeepsChecks {",
+		New:   "if evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted); MUTANT && evicted != nil {\nevicted.LastTransitionTime = metav1.NewTime(now)\n}\nif p.KeepsChecks {",
 	},
 	{
 		Name: "no-limit-in-a-backoff", File: plan,
