@@ -1150,6 +1150,9 @@ func (j *judge) statusWriteGateOff(old, wl *kueue.Workload) {
 	}
 	for _, check := range old.Status.AdmissionChecks {
 		after := workloadCheck(wl, check.Name)
+		if after != nil && after.State == kueue.CheckStateRetry && check.State != kueue.CheckStateRetry {
+			j.excuse(wl) // a Retry that was withdrawn is back
+		}
 		if after == nil || after.State != kueue.CheckStateRetry {
 			delete(j.asked[wl.Name], check.Name)
 		} else if said, found := j.asked[wl.Name][check.Name]; found && !after.LastTransitionTime.Equal(&check.LastTransitionTime) {
