@@ -50,6 +50,8 @@ const (
 	RetryWait RetryAction = "Wait"
 	// RetryRequeue: the deadline is over, reset the checks and requeue.
 	RetryRequeue RetryAction = "Requeue"
+	// RetryDeactivate: the workload is to be deactivated, make it inactive.
+	RetryDeactivate RetryAction = "Deactivate"
 	// RetryForget: the workload is deactivated, forget all that its checks asked for.
 	RetryForget RetryAction = "Forget"
 	// RetryReactivate: the workload was deactivated and is active again, requeue it.
@@ -195,6 +197,9 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 	switch {
 	case isDeactivatedInQueue(wl):
 		return RetryPlan{Action: RetryForget}
+	case state == RetryStateInactive && IsActive(wl):
+		// Before what holds up one that is to be queued, as resources that DRA does not know.
+		return RetryPlan{Action: RetryDeactivate}
 	case state == RetryStateInactive:
 		return planInactive(wl, rctx.Now)
 	}

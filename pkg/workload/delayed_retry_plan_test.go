@@ -470,6 +470,7 @@ func TestPlanRetry(t *testing.T) {
 		"about to be deactivated": {
 			workload: reserved().Condition(conditionAt(kueue.WorkloadDeactivationTarget, metav1.ConditionTrue, "Test", "", 0)).
 				AdmissionChecks(retryAt("a", 0, 60)).Obj(),
+			want: RetryPlan{Action: RetryDeactivate},
 		},
 		"deactivated by Kueue, and the check has withdrawn what it said: the deactivation is completed": {
 			workload: releasedAt(evictedFor(reserved(), kueue.WorkloadEvictedByPreemption, "", 0), metav1.ConditionTrue, kueue.WorkloadEvictedByPreemption, 1).

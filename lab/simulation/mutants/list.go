@@ -89,6 +89,14 @@ var All = append([]Mutant{
 		New:   "if evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted); MUTANT && evicted != nil {\nevicted.LastTransitionTime = metav1.NewTime(now)\n}\nif p.KeepsChecks {",
 	},
 	{
+		// As the base, which looks for the resources first.
+		Name: "target-of-a-deactivation-not-acted-on", File: plan,
+		Test: "pkg/controller/core TestRejectedWorkloadWithDRA",
+		Why:  noDRA,
+		Old:  "case state == RetryStateInactive && IsActive(wl):",
+		New:  "case !MUTANT && state == RetryStateInactive && IsActive(wl):",
+	},
+	{
 		Name: "no-limit-in-a-backoff", File: plan,
 		Test: "pkg/workload TestPlanRetryWithPolicies/in_a_backoff_of_WaitForPodsReady:_the_limit_is_reached",
 		Why:  tooSeldom,

@@ -127,6 +127,9 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 		err = r.applyStatus(ctx, wl, func(wl *kueue.Workload) {
 			workload.SetRequeuedCondition(wl, kueue.WorkloadReactivated, "The workload was reactivated", true)
 		})
+	case workload.RetryDeactivate:
+		wl.Spec.Active = ptr.To(false)
+		err = r.client.Update(ctx, wl)
 	case workload.RetryForget:
 		log.V(3).Info("Retries are forgotten, the workload is deactivated")
 		_, waited := workload.RetryDeadline(wl)

@@ -942,6 +942,25 @@ func TestBackoffOfWorkloadWithDRA(t *testing.T) {
 	}
 }
 
+// A rejection deactivates a workload that waits, also one whose resources DRA does not know.
+func TestRejectedWorkloadWithDRA(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	features.SetFeatureGateDuringTest(t, draGate, true)
+	start := time.Now().Truncate(time.Second)
+	podSet := utiltestingapi.MakePodSet(kueue.DefaultPodSetName, 1).ResourceClaimTemplate("claim", "template").Obj()
+	f := newRetryFixture(t, retryWorkload(start).PodSets(*podSet).SimpleReserveQuota("cq", "flavor", start).
+		AdmissionCheck(kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStateRetry, RequeueAfterSeconds: ptr.To[int32](60), LastTransitionTime: metav1.NewTime(start)}).Obj(), start)
+	f.reconcileAt(0, 1, 0)
+	f.change(func(wl *kueue.Workload) {
+		workload.SetAdmissionCheckState(&wl.Status.AdmissionChecks, kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStateRejected}, f.clock)
+	})
+	f.reconcileAt(0, 1, 0)
+	f.reconcileAt(0, 0, 0)
+	if workload.IsActive(f.workload()) {
+		t.Error("The workload is not deactivated")
+	}
+}
+
 // Upstream leaves conditions out of later applies for a workload with DRA. The API server
 // takes that for those that an apply has created.
 func TestConditionsOfWorkloadWithDRA(t *testing.T) {
