@@ -89,6 +89,13 @@ var All = append([]Mutant{
 		New:   "if evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted); MUTANT && evicted != nil {\nevicted.LastTransitionTime = metav1.NewTime(now)\n}\nif p.KeepsChecks {",
 	},
 	{
+		Name: "answer-that-nobody-asks-for-kept", File: reconciler,
+		Test: "pkg/controller/core TestReconcileDelayedRetry/a_check_that_the_ClusterQueue_asks_no_more_for_says_Retry_in_a_stopped_LocalQueue,_while_the_workload_is_pending",
+		Why:  tooSeldom,
+		Old:  "if cq != nil && !workload.HasQuotaReservation(wl) {",
+		New:  "if !MUTANT && cq != nil && !workload.HasQuotaReservation(wl) {",
+	},
+	{
 		// As the base, which looks for the resources first.
 		Name: "target-of-a-deactivation-not-acted-on", File: plan,
 		Test: "pkg/controller/core TestRejectedWorkloadWithDRA",

@@ -663,23 +663,30 @@ func TestReconcileDelayedRetry(t *testing.T) {
 		},
 		"while the workload is pending": func(*kueue.Workload) {},
 	} {
-		t.Run("a check that the ClusterQueue asks no more for speaks in a stopped LocalQueue, "+name, func(t *testing.T) {
-			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
-			f := newRetryFixture(t, retryWorkload(start).AdmissionChecks(pending, ready).Obj(), start)
-			f.change(change)
-			f.stopLocalQueue()
-			f.askFor("b")
-			f.reconcileAt(0, 1, 0) // it is told that its queue is stopped
-			f.retry("a", 60)
-			f.reconcileAt(time.Second, 0, 0)
-			f.change(func(wl *kueue.Workload) {
-				wl.Status.AdmissionChecks[0].State = kueue.CheckStateRejected
-				wl.Status.AdmissionChecks[0].RequeueAfterSeconds = nil
+		for state, delay := range map[kueue.CheckState]*int32{kueue.CheckStateRetry: ptr.To[int32](60), kueue.CheckStateRejected: nil} {
+			t.Run(fmt.Sprintf("a check that the ClusterQueue asks no more for says %s in a stopped LocalQueue, %s", state, name), func(t *testing.T) {
+				features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+				f := newRetryFixture(t, retryWorkload(start).AdmissionChecks(pending, ready).Obj(), start)
+				f.change(change)
+				f.stopLocalQueue()
+				f.askFor("b")
+				f.reconcileAt(0, 1, 0) // it is told that its queue is stopped
+				f.change(func(wl *kueue.Workload) {
+					workload.SetAdmissionCheckState(&wl.Status.AdmissionChecks, kueue.AdmissionCheckState{
+						Name: "a", State: state, RequeueAfterSeconds: delay,
+					}, f.clock)
+				})
+				// The queues would keep it out, also once its LocalQueue runs again.
+				wl := f.reconcileAt(time.Second, 1, 0)
+				if diff := cmp.Diff([]kueue.AdmissionCheckState{ready}, wl.Status.AdmissionChecks); diff != "" {
+					t.Errorf("Unexpected checks (-want,+got):\n%s", diff)
+				}
+				wl = f.reconcileAt(2*time.Second, 0, 0)
+				if wl.Status.RequeueState != nil || apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget) {
+					t.Errorf("Delayed or rejected by a check that nobody asks for: %v", wl.Status)
+				}
 			})
-			if wl := f.reconcileAt(2*time.Second, 0, 0); apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget) {
-				t.Errorf("Rejected by a check that nobody asks for: %v", wl.Status)
-			}
-		})
+		}
 	}
 
 	t.Run("the gate is switched off while the workload waits", func(t *testing.T) {
