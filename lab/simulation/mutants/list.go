@@ -753,7 +753,7 @@ var All = append([]Mutant{
 	// The plan.
 	{
 		Name: "earliest-deadline", File: deadline,
-		Rules: []string{"rule 3"},
+		Rules: []string{"rule 3", "rule 7, never early"},
 		Old:   "deadline = times.Later(deadline, checkDeadline(check, evictedAt))",
 		New:   "if other := checkDeadline(check, evictedAt); MUTANT && other.Before(deadline) {\ndeadline = other\n} else {\ndeadline = times.Later(deadline, other)\n}",
 	},
@@ -1020,13 +1020,13 @@ var All = append([]Mutant{
 	{
 		// A change of the policy moves those that wait.
 		Name: "delay-of-the-policy-as-it-is-now", File: plan, Policy: true,
-		Rules: []string{"rule 4", "rule 7, never early"},
+		Rules: []string{"rule 4", "rule 7, never early", "rule 7, never stuck"},
 		Old:   "check.RequeueAfterSeconds = observed.DelaySeconds",
 		New:   "if MUTANT && hasPolicy {\nobserved.DelaySeconds = ptr.To(policy.DelaySeconds(ptr.Deref(check.RetryCount, 0)))\n}\ncheck.RequeueAfterSeconds = observed.DelaySeconds",
 	},
 	{
 		Name: "retry-not-recorded", File: write, Policy: true,
-		Rules: []string{"rule 3"},
+		Rules: []string{"rule 3", "rule 7, never stuck"},
 		Old:   "wl.Status.RequeueState.ObservedRetries = p.Observed",
 		New:   "if !MUTANT {\nwl.Status.RequeueState.ObservedRetries = p.Observed\n}",
 	},
