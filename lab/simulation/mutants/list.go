@@ -92,8 +92,8 @@ var All = append([]Mutant{
 		Name: "answer-that-nobody-asks-for-kept", File: reconciler,
 		Test: "pkg/controller/core TestReconcileDelayedRetry/a_check_that_the_ClusterQueue_asks_no_more_for_says_Retry_in_a_stopped_LocalQueue,_while_the_workload_is_pending",
 		Why:  tooSeldom,
-		Old:  "if cq != nil && !workload.HasQuotaReservation(wl) {",
-		New:  "if !MUTANT && cq != nil && !workload.HasQuotaReservation(wl) {",
+		Old:  "if cq != nil && !restarted && !workload.HasQuotaReservation(wl) {",
+		New:  "if !MUTANT && cq != nil && !restarted && !workload.HasQuotaReservation(wl) {",
 	},
 	{
 		// As the base, which looks for the resources first.

@@ -88,7 +88,7 @@ func (r *WorkloadReconciler) reconcileDelayedRetry(ctx context.Context, wl *kueu
 	var result ctrl.Result
 	switch plan.Action {
 	case workload.RetryNone:
-		if cq != nil && !workload.HasQuotaReservation(wl) {
+		if cq != nil && !restarted && !workload.HasQuotaReservation(wl) {
 			// The queues keep it out for an answer that nobody asks for, also once its queue,
 			// without which the rest of Reconcile removes none, runs again.
 			if wrote, err := r.reconcileSyncAdmissionChecks(ctx, wl, cq); wrote || err != nil {
