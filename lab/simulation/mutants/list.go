@@ -16,7 +16,10 @@ limitations under the License.
 
 package mutants
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 const (
 	deadline   = "pkg/workload/delayed_retry_deadline.go"
@@ -1174,4 +1177,4 @@ var All = append([]Mutant{
 		Old:  "waits && isStoppedJob ||",
 		New:  "waits && isStoppedJob && !MUTANT ||",
 	},
-}, ofBase...)
+}, slices.Concat(ofBase, ofReach)...)

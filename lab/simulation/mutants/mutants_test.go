@@ -94,3 +94,12 @@ func TestPage(t *testing.T) {
 		t.Errorf("%s is old: run go test ./simulation/mutants -update in lab (-want,+got):\n%s", page, diff)
 	}
 }
+
+// TestTestsOfBase: what a base finds in another way is one of the list, and is found so.
+func TestTestsOfBase(t *testing.T) {
+	for name, base := range testsOfBase {
+		if !slices.ContainsFunc(All, func(m Mutant) bool { return m.Name == name && m.Test == base.Test }) {
+			t.Errorf("No mutant %s is found by %s", name, base.Test)
+		}
+	}
+}

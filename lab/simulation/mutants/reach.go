@@ -22,10 +22,6 @@ const (
 	admission = "pkg/workload/admissionchecks.go"
 )
 
-func init() {
-	All = append(All, ofReach...)
-}
-
 // ofReach are found in worlds with one thing more, which Reach names.
 var ofReach = []Mutant{
 	{
