@@ -119,8 +119,9 @@ type judge struct {
 	required   map[string][]kueue.AdmissionCheckReference
 	superseded map[string][]superseded
 	cqChanged  map[string]time.Time
-	// localQueues are those that are there, and since when. Written is when a workload of
-	// one was written last.
+	// queuesThere are the LocalQueues that are there, localQueues those of them that are not
+	// stopped, and since when. Written is when a workload of one was written last.
+	queuesThere map[string]time.Time
 	localQueues map[string]time.Time
 	// workersSeen is when a MultiKueueCluster was written last.
 	workersSeen time.Time
@@ -219,6 +220,7 @@ func newJudge(w *World) *judge {
 		required:       make(map[string][]kueue.AdmissionCheckReference),
 		superseded:     make(map[string][]superseded),
 		cqChanged:      make(map[string]time.Time),
+		queuesThere:    make(map[string]time.Time),
 		localQueues:    make(map[string]time.Time),
 		written:        make(map[string]time.Time),
 		moved:          make(map[string]time.Time),
@@ -337,6 +339,11 @@ func toWorkload(u *unstructured.Unstructured) *kueue.Workload {
 func (j *judge) onWrite(write memapi.Write) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if write.New != nil && write.Old == nil && write.New.GetKind() == "LocalQueue" {
+		j.queuesThere[write.New.GetName()] = time.Now()
+	} else if write.New == nil {
+		delete(j.queuesThere, write.Old.GetName())
+	}
 	if was, is := isOpen(write.Old), isOpen(write.New); is && !was {
 		j.localQueues[write.New.GetName()] = time.Now()
 	} else if was && !is {
@@ -670,7 +677,7 @@ func (j *judge) switched(on bool) {
 // stays as it is. And upstream prefers the older copy of a worker that is back to the one that was chosen
 // since, whose name the API does not let it replace.
 func (j *judge) answered(call *memapi.Call, err error) {
-	isMove := call.Verb == "PUT" && call.Subresource == "" && call.GVR.Resource == "workloads" && err != nil && strings.Contains(err.Error(), "immutable")
+	isMove := (j.world.config.Cohort || j.world.config.Pods || j.world.config.JobSets) && call.Verb == "PUT" && call.Subresource == "" && call.GVR.Resource == "workloads" && err != nil && strings.Contains(err.Error(), "immutable")
 	isBack := !j.world.lostWorker.IsZero() && err != nil && strings.Contains(err.Error(), "clusterName is immutable")
 	if apierrors.IsInvalid(err) && !isMove && !isBack && features.Enabled(features.ACRequeueAfter) {
 		j.mu.Lock()
@@ -742,10 +749,10 @@ func sameCheck(a, b kueue.AdmissionCheckState) bool {
 }
 
 // isOwnCheck returns true if the writer may be the check's controller, which is one of
-// Kueue's own. Merge patches have no field manager.
-func isOwnCheck(name kueue.AdmissionCheckReference, manager string) bool {
-	return name == provisioningCheck && (manager == "" || manager == kueue.ProvisioningRequestControllerName) ||
-		name == multiKueueCheck && (manager == "" || manager == kueue.MultiKueueControllerName)
+// Kueue's own. Merge patches have the process for a field manager.
+func isOwnCheck(name kueue.AdmissionCheckReference, process, manager string) bool {
+	return name == provisioningCheck && (manager == process || manager == kueue.ProvisioningRequestControllerName) ||
+		name == multiKueueCheck && (manager == process || manager == kueue.MultiKueueControllerName)
 }
 
 // queueOf returns the name of the workload's ClusterQueue.
@@ -793,7 +800,17 @@ func (j *judge) isAskedFor(wl *kueue.Workload, name kueue.AdmissionCheckReferenc
 // hasLocalQueue: it is there for long enough that every process knows. Without it all checks
 // of a workload count, as nobody can tell which are asked for.
 func (j *judge) hasLocalQueue(wl *kueue.Workload) bool {
-	since, found := j.localQueues[string(wl.Spec.QueueName)]
+	return isLong(j.queuesThere, wl)
+}
+
+// isInOpenQueue is hasLocalQueue for one that is not stopped. Where it is, all checks count
+// for those that hold quota.
+func (j *judge) isInOpenQueue(wl *kueue.Workload) bool {
+	return isLong(j.localQueues, wl)
+}
+
+func isLong(queues map[string]time.Time, wl *kueue.Workload) bool {
+	since, found := queues[string(wl.Spec.QueueName)]
 	return found && since.Before(time.Now().Add(-2*time.Second))
 }
 
@@ -1012,12 +1029,10 @@ func (j *judge) statusWrite(process, manager string, old, wl *kueue.Workload) {
 		if until := j.deadline(evicted); isGiven && !deactivated && until.After(cond.LastTransitionTime.Time) && requeueAt(wl).Before(until) && cond.Reason != kueue.WorkloadEvictedByAdmissionCheck {
 			j.fail("rule 12", "%s is evicted with requeueAt %s, before %s: %s", wl.Name, j.at(requeueAt(wl)), j.at(until), describe(wl))
 		}
-		if !deactivated {
-			j.dated(evicted, cond.LastTransitionTime.Time)
-		}
 		if cond.Reason == kueue.WorkloadEvictedByAdmissionCheck {
+			j.dated(evicted, cond.LastTransitionTime.Time)
 			anyCheck := func(*kueue.Workload, kueue.AdmissionCheckReference) bool { return true }
-			isOfAll := !j.hasLocalQueue(wl) && j.deadlineOf(evicted, anyCheck).Equal(requeueAt(wl))
+			isOfAll := !j.isInOpenQueue(wl) && j.deadlineOf(evicted, anyCheck).Equal(requeueAt(wl))
 			isOfSet := slices.ContainsFunc(j.deadlines(evicted), requeueAt(wl).Equal)
 			if until := j.deadline(evicted); until.After(cond.LastTransitionTime.Time) && !isOfSet && !isOfAll {
 				j.fail("rule 3", "%s is evicted with requeueAt %s instead of %s: %s", wl.Name, j.at(requeueAt(wl)), j.at(until), describe(wl))
@@ -1063,7 +1078,7 @@ func (j *judge) statusWrite(process, manager string, old, wl *kueue.Workload) {
 		if before.State == kueue.CheckStateRetry && after.State != kueue.CheckStateRetry && !deactivated && !requeued && !queueStopped(wl) {
 			j.fail("rule 3", "the Retry of check %s of %s is taken back before the requeue", before.Name, wl.Name)
 		}
-		if before.State == kueue.CheckStateReady && after.State == kueue.CheckStatePending && !deactivated && !requeued && !conditionTrue(wl, kueue.WorkloadEvicted) && !isOwnCheck(before.Name, manager) {
+		if before.State == kueue.CheckStateReady && after.State == kueue.CheckStatePending && !deactivated && !requeued && !conditionTrue(wl, kueue.WorkloadEvicted) && !isOwnCheck(before.Name, process, manager) {
 			j.fail("rule 9", "the success of check %s of %s is taken back: %s", before.Name, wl.Name, describe(wl))
 		}
 		if before.State == kueue.CheckStateRejected && after.State != kueue.CheckStateRejected && !deactivated && j.isRequired(wl, before.Name) {
@@ -1372,7 +1387,8 @@ func (j *judge) quiet() error {
 		if rejected > 0 {
 			j.fail("rule 8", "rejected, and still active: %s", describe(wl))
 		}
-		if workload.HasQuotaReservation(wl) && canStop && wl.Spec.QueueName == localQueue && slices.Contains(j.stopPolicies(), kueue.HoldAndDrain) {
+		// v0.14.8 does not look at one that has nodes to replace.
+		if workload.HasQuotaReservation(wl) && canStop && !workload.HasUnhealthyNodes(wl) && wl.Spec.QueueName == localQueue && slices.Contains(j.stopPolicies(), kueue.HoldAndDrain) {
 			j.fail("rule 11", "the queue is drained, and the quota is held: %s", describe(wl))
 		}
 		if retry > 0 && workload.HasQuotaReservation(wl) && canStop {

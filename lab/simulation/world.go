@@ -518,6 +518,7 @@ func (w *World) settle(rng *rand.Rand) error {
 		quiet = append(quiet, 2*time.Second)
 	}
 	start := time.Now()
+	wrote, idle := w.judge.lastChange(), 0
 	for n, calm := 0, 0; ; n++ {
 		if n > limit {
 			return &Violation{Rule: "no rest", Detail: fmt.Sprintf("%d moves and still more to come: %v", limit, w.pending)}
@@ -529,6 +530,13 @@ func (w *World) settle(rng *rand.Rand) error {
 		switch {
 		case len(moves) > 0:
 			calm = 0
+			if at := w.judge.lastChange(); at.After(wrote) || time.Since(w.broken) > 5*time.Second {
+				wrote, idle = at, 0
+			} else if idle++; idle%50 == 0 {
+				// The base tries a merge patch that is refused again at once, and an informer that
+				// has to list again waits.
+				time.Sleep(200 * time.Millisecond)
+			}
 			if err := moves[rng.IntN(len(moves))](); err != nil {
 				return err
 			}

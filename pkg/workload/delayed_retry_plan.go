@@ -197,8 +197,9 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 	switch {
 	case isDeactivatedInQueue(wl):
 		return RetryPlan{Action: RetryForget}
-	case state == RetryStateInactive && IsActive(wl):
+	case state == RetryStateInactive && IsActive(wl) && IsEvicted(wl):
 		// Before what holds up one that is to be queued, as resources that DRA does not know.
+		// Nobody has evicted the others, which the rest of Kueue does.
 		return RetryPlan{Action: RetryDeactivate}
 	case state == RetryStateInactive:
 		return planInactive(wl, rctx.Now)

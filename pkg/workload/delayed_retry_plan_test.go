@@ -470,6 +470,10 @@ func TestPlanRetry(t *testing.T) {
 		"about to be deactivated": {
 			workload: reserved().Condition(conditionAt(kueue.WorkloadDeactivationTarget, metav1.ConditionTrue, "Test", "", 0)).
 				AdmissionChecks(retryAt("a", 0, 60)).Obj(),
+		},
+		"about to be deactivated while it waits": {
+			workload: waiting(0, 60).Condition(conditionAt(kueue.WorkloadDeactivationTarget, metav1.ConditionTrue, "Test", "", 0)).
+				AdmissionChecks(retryAt("a", 0, 60)).Obj(),
 			want: RetryPlan{Action: RetryDeactivate},
 		},
 		"deactivated by Kueue, and the check has withdrawn what it said: the deactivation is completed": {

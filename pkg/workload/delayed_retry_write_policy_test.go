@@ -522,7 +522,7 @@ func TestRetryPlanGiveUp(t *testing.T) {
 	if diff := cmp.Diff(want, wl.Status.Conditions, isOther, cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime", "ObservedGeneration")); diff != "" {
 		t.Errorf("Unexpected condition (-want,+got):\n%s", diff)
 	}
-	if got := planAt(wl, at(1)); got.Action != RetryDeactivate {
-		t.Errorf("Unexpected action %q after it", got.Action)
+	if got := planAt(wl, at(1)); got.Action != RetryNone {
+		t.Errorf("Unexpected action %q after it, want none: the rest of Kueue deactivates the workload", got.Action)
 	}
 }

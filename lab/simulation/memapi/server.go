@@ -62,7 +62,8 @@ import (
 type Write struct {
 	// Caller is the name that was given to the transport of the client.
 	Caller string
-	// FieldManager is empty when the request named none.
+	// FieldManager is as in the managed fields: where the request named none it is the name
+	// in the User-Agent.
 	FieldManager string
 	Verb         string
 	Subresource  string

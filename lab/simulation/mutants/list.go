@@ -103,8 +103,8 @@ var All = append([]Mutant{
 		Name: "target-of-a-deactivation-not-acted-on", File: plan,
 		Test: "pkg/controller/core TestRejectedWorkloadWithDRA",
 		Why:  noDRA,
-		Old:  "case state == RetryStateInactive && IsActive(wl):",
-		New:  "case !MUTANT && state == RetryStateInactive && IsActive(wl):",
+		Old:  "case state == RetryStateInactive && IsActive(wl) &&",
+		New:  "case !MUTANT && state == RetryStateInactive && IsActive(wl) &&",
 	},
 	{
 		Name: "no-limit-in-a-backoff", File: plan,
