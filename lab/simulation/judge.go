@@ -1387,8 +1387,7 @@ func (j *judge) quiet() error {
 		if rejected > 0 {
 			j.fail("rule 8", "rejected, and still active: %s", describe(wl))
 		}
-		// v0.14.8 does not look at one that has nodes to replace.
-		if workload.HasQuotaReservation(wl) && canStop && !workload.HasUnhealthyNodes(wl) && wl.Spec.QueueName == localQueue && slices.Contains(j.stopPolicies(), kueue.HoldAndDrain) {
+		if workload.HasQuotaReservation(wl) && canStop && !workload.HasUnhealthyNodes(wl) && wl.Spec.QueueName == localQueue && j.isDrained() {
 			j.fail("rule 11", "the queue is drained, and the quota is held: %s", describe(wl))
 		}
 		if retry > 0 && workload.HasQuotaReservation(wl) && canStop {
@@ -1723,6 +1722,13 @@ func (j *judge) stopPolicies() []kueue.StopPolicy {
 		return nil
 	}
 	return []kueue.StopPolicy{ptr.Deref(cq.Spec.StopPolicy, kueue.None), ptr.Deref(lq.Spec.StopPolicy, kueue.None)}
+}
+
+// isDrained returns true if nobody may hold quota. The bases do not look at the ClusterQueue
+// of a LocalQueue that is stopped, and v0.14.8 not at workloads with nodes to replace.
+func (j *judge) isDrained() bool {
+	policies := j.stopPolicies()
+	return len(policies) > 0 && (policies[1] == kueue.HoldAndDrain || policies[1] == kueue.None && policies[0] == kueue.HoldAndDrain)
 }
 
 func (j *judge) at(t time.Time) string {
