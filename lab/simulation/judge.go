@@ -123,9 +123,9 @@ type judge struct {
 	// stopped, and since when. Written is when a workload of one was written last.
 	queuesThere map[string]time.Time
 	localQueues map[string]time.Time
+	written     map[string]time.Time
 	// workersSeen is when a MultiKueueCluster was written last.
 	workersSeen time.Time
-	written     map[string]time.Time
 	// moved is when a workload came to its queue, and left which one that was before.
 	moved map[string]time.Time
 	left  map[string]string
@@ -341,7 +341,7 @@ func (j *judge) onWrite(write memapi.Write) {
 	defer j.mu.Unlock()
 	if write.New != nil && write.Old == nil && write.New.GetKind() == "LocalQueue" {
 		j.queuesThere[write.New.GetName()] = time.Now()
-	} else if write.New == nil {
+	} else if write.New == nil && write.Old.GetKind() == "LocalQueue" {
 		delete(j.queuesThere, write.Old.GetName())
 	}
 	if was, is := isOpen(write.Old), isOpen(write.New); is && !was {
@@ -672,9 +672,9 @@ func (j *judge) switched(on bool) {
 	}
 }
 
-// answered: no value that the API has stored makes a write of Kueue's invalid. A
-// workload whose job is moved, or gets another priority, when it has just been given quota
-// stays as it is. And upstream prefers the older copy of a worker that is back to the one that was chosen
+// answered: no value that the API has stored makes a write of Kueue's invalid. A workload
+// whose job is moved, or gets another priority, when it has just been given quota stays as it
+// is. And upstream prefers the older copy of a worker that is back to the one that was chosen
 // since, whose name the API does not let it replace.
 func (j *judge) answered(call *memapi.Call, err error) {
 	isMove := (j.world.config.Cohort || j.world.config.Pods || j.world.config.JobSets) && call.Verb == "PUT" && call.Subresource == "" && call.GVR.Resource == "workloads" && err != nil && strings.Contains(err.Error(), "immutable")
