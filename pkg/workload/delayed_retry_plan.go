@@ -557,9 +557,14 @@ func IsDeactivatedAgain(wl *kueue.Workload) bool {
 }
 
 // isRecordedSinceEviction returns true if a check spoke, and was heard, while the workload,
-// which was evicted by a deactivation, was active again and its job stopped still.
+// which was evicted by a deactivation, was active again and its job stopped still. Once the
+// quota is released, Evicted tells so if it was written before the spec changed again.
 func isRecordedSinceEviction(wl *kueue.Workload) bool {
-	return features.Enabled(features.ACRequeueAfter) && HasQuotaReservation(wl) && isRecordedForChecks(wl) && !requeueAt(wl).Before(evictedAt(wl))
+	if !features.Enabled(features.ACRequeueAfter) || !isRecordedForChecks(wl) {
+		return false
+	}
+	evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
+	return HasQuotaReservation(wl) && !requeueAt(wl).Before(evictedAt(wl)) || evicted.ObservedGeneration < wl.Generation
 }
 
 // hasRetryTraces returns true if a deactivated workload has something to forget.

@@ -432,6 +432,22 @@ func TestForgetTellsOfSecondDeactivationWhileJobStops(t *testing.T) {
 	}
 }
 
+// The same, deactivated by somebody, where its job has stopped before anybody has looked.
+func TestForgetTellsOfSecondDeactivationAfterJobStopped(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	wl := evictedFor(reserved(), kueue.WorkloadDeactivated, "", 0).AdmissionChecks(retryAt("a", 1, 5)).Generation(3).Obj()
+	planAt(wl, at(1)).Record(wl)
+	wl.Spec.Active, wl.Generation = ptr.To(false), 4
+	evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
+	UnsetQuotaReservationWithCondition(wl, "Pending", evicted.Message, at(2))
+	SetRequeuedCondition(wl, evicted.Reason, evicted.Message, false)
+	Forget(wl, at(3))
+	if got := evictedAt(wl); !got.Equal(at(3)) {
+		t.Errorf("Unexpected time of the eviction: %s", got)
+	}
+	wantNoWaitTold(t, wl)
+}
+
 // The worker was chosen by a check that is asked again, with the gate off too, where
 // this was left waiting.
 func TestForgetWorker(t *testing.T) {

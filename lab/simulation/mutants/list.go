@@ -809,6 +809,13 @@ var All = append([]Mutant{
 		New:  "if !MUTANT && isTargetOfCheck(wl) ||",
 	},
 	{
+		Name: "second-deactivation-after-the-job-stopped-unseen", File: plan,
+		Test: "pkg/workload TestForgetTellsOfSecondDeactivationAfterJobStopped",
+		Why:  tooSeldom,
+		Old:  "|| evicted.ObservedGeneration < wl.Generation",
+		New:  "|| !MUTANT && evicted.ObservedGeneration < wl.Generation",
+	},
+	{
 		// It keeps the words, the time and the cause of the one before.
 		Name: "second-deactivation-while-the-job-stops-unseen", File: plan,
 		Test: "pkg/workload TestRetryPlanForget/again,_after_a_retry_while_the_job_stopped",
