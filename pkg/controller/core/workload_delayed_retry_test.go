@@ -954,7 +954,7 @@ func TestRejectedWorkloadWithDRA(t *testing.T) {
 	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
 	features.SetFeatureGateDuringTest(t, draGate, true)
 	start := time.Now().Truncate(time.Second)
-	podSet := utiltestingapi.MakePodSet(kueue.DefaultPodSetName, 1).ResourceClaimTemplate("claim", "template").Obj()
+	podSet := utiltestingapi.MakePodSet(kueue.DefaultPodSetName, 1).Request(corev1.ResourceCPU, "1").ResourceClaimTemplate("claim", "template").Obj()
 	f := newRetryFixture(t, retryWorkload(start).PodSets(*podSet).SimpleReserveQuota("cq", "flavor", start).
 		AdmissionCheck(kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStateRetry, RequeueAfterSeconds: ptr.To[int32](60), LastTransitionTime: metav1.NewTime(start)}).Obj(), start)
 	f.reconcileAt(0, 1, 0)
