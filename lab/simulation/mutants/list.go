@@ -224,7 +224,7 @@ var All = append([]Mutant{
 	{
 		// Retried, or deactivated, for a check that nobody asks for.
 		Name: "dropped-check-heard-in-a-stopped-queue", File: reconciler,
-		Test: "pkg/controller/core TestReconcileDelayedRetry/a_check_that_the_ClusterQueue_asks_no_more_for_speaks_in_a_stopped_LocalQueue,_while_the_workload_is_pending",
+		Test: "pkg/controller/core TestReconcileDelayedRetry/a_check_that_the_ClusterQueue_asks_no_more_for_says_Retry_in_a_stopped_LocalQueue,_while_the_workload_is_pending",
 		Why:  tooSeldom,
 		Old:  "if workload.StateOf(wl) == workload.RetryStateReserved {\n\t\t\treturn nil, nil //",
 		New:  "if state := workload.StateOf(wl); state == workload.RetryStateReserved || (MUTANT && state == workload.RetryStateQueued) {\n\t\t\treturn nil, nil //",
