@@ -1153,9 +1153,11 @@ func (j *judge) statusWriteGateOff(old, wl *kueue.Workload) {
 	if !requeueAt(old).IsZero() && !requeueAt(wl).IsZero() && !requeueAt(wl).Equal(requeueAt(old)) {
 		j.movedGateOff[wl.Name] = requeueAt(wl)
 	}
-	// The base writes over what it has not seen.
+	// The base writes over what it has not seen, its scheduler over what was said since its
+	// cycle began.
 	isReset := func(check kueue.AdmissionCheckState) bool {
-		return isResetFromRetry(check, wl) && j.spoken[wl.Name][check.Name] <= j.seenOf(wl.Name)
+		isScheduled := workload.HasQuotaReservation(wl) && j.leftToBase[wl.Name]
+		return isResetFromRetry(check, wl) && j.spoken[wl.Name][check.Name] <= j.seenOf(wl.Name) && !isScheduled
 	}
 	if until := requeueAt(old); slices.ContainsFunc(old.Status.AdmissionChecks, isReset) && !workload.HasQuotaReservation(old) && !isDeactivation(wl) && !isDeactivation(old) && j.decided.Before(until) {
 		j.fail("gate off, never early", "%s is requeued although it has to wait until %s: %s", wl.Name, j.at(until), describe(old))
