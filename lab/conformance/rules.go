@@ -72,13 +72,13 @@ var ruleTexts = []ruleText{
 		rule:    RuleQuota,
 		must:    "answers only workloads that have quota reserved",
 		then:    "A Retry takes the workload out of the queue for a delay that nobody needed; a Ready may be long out of date when quota is reserved.",
-		instead: "Do nothing while QuotaReserved is not True. Look at it again after a conflict, before you write the second time.",
+		instead: "Do nothing while the workload is in the queue: QuotaReserved is not True, nor is Evicted. Look at it again after a conflict, before you write the second time.",
 	},
 	{
 		rule:    RuleEvicted,
 		must:    "leaves its Retry alone while the workload waits, if nothing has changed",
 		then:    "Each write with a fresh transition time is a request for a new delay: the deadline moves on and on, and the workload may never come back.",
-		instead: "Do nothing while the check is in Retry, or while the condition Evicted is True. Write only if the delay you ask for has really changed.",
+		instead: "Leave a Retry alone that you have written, until the check is Pending again. Write only if the delay you ask for has really changed.",
 	},
 	{
 		rule:    RuleTakesBack,

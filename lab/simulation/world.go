@@ -180,7 +180,9 @@ type World struct {
 
 	mu      sync.Mutex
 	pending []*held
-	trace   []string
+	// lastWrites are the last ones that passed, by manager and object.
+	lastWrites map[string]*held
+	trace      []string
 }
 
 // held is what waits for its turn in a manager: a write, and with other fates than
@@ -190,13 +192,14 @@ type held struct {
 	what    string
 	isWrite bool
 	since   time.Time
+	passed  time.Time
 	seen    seen
 	fate    chan memapi.Fate
 }
 
 func newWorld(config Config) (*World, error) {
 	metrics.PendingWorkloads.Reset() // all runs of this process share it
-	w := &World{config: config, start: time.Now(), checks: make(map[kueue.AdmissionCheckReference][]*checkController)}
+	w := &World{config: config, start: time.Now(), checks: make(map[kueue.AdmissionCheckReference][]*checkController), lastWrites: make(map[string]*held)}
 	w.judge = newJudge(w)
 	if err := errors.Join(setFeature(requestsGate, !config.KeepRequests), setFeature(podsGate, false), setFeature(features.ACRetryStrategy, config.Policy), setElastic(config.Elastic)); err != nil {
 		return nil, err
@@ -384,11 +387,22 @@ func (w *World) hold(ctx context.Context, p *process, call *memapi.Call) memapi.
 // turn blocks until it is the turn of a manager's write, answer or event.
 func (w *World) turn(ctx context.Context, p *process, what string, isWrite bool) memapi.Fate {
 	h := &held{process: p, what: what, isWrite: isWrite, since: time.Now(), seen: w.judge.seenBy(p.name), fate: make(chan memapi.Fate, 1)}
+	verb, object, _ := strings.Cut(what, " ")
+	object = p.name + " " + object
 	w.mu.Lock()
+	// What is deleted right after it was written is deleted for what was read before that.
+	if before := w.lastWrites[object]; verb == "DELETE" && before != nil && before.passed.Equal(h.since) {
+		h.seen = before.seen
+	}
 	w.pending = append(w.pending, h)
 	w.mu.Unlock()
 	select {
 	case fate := <-h.fate:
+		if isWrite {
+			w.mu.Lock()
+			h.passed, w.lastWrites[object] = time.Now(), h
+			w.mu.Unlock()
+		}
 		return fate
 	case <-p.dead:
 		return memapi.Lost

@@ -234,8 +234,9 @@ here. The packages below ` + "`test/`" + ` that need a cluster, or measure, are 
 
 ` + "`make test-upstream`" + ` runs them, for hours, and adds each result here. A result is of the
 tree of a commit of this repository, the last one then that changed a patch, the overlay or a
-base; those of several days and machines stand side by side. What has changed since then
-is for ` + "`make test`" + `, which runs the tests of each package that a patch touches.
+base; those of several days and machines stand side by side, and the later of two commits may
+have more tests. What has changed since then is for ` + "`make test`" + `, which runs the tests of each
+package that a patch touches.
 `
 
 // writePage writes the part of the base, and keeps those of others.

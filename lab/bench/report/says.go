@@ -34,7 +34,7 @@ func says(run *result.Run) []string {
 			number(highest(mine, workloadWritesEach)), thousands(n), number(median(each(mine, percentile(held, 50)))), number(highest(plain, workloadWritesEach)), number(median(each(plain, percentile(held, 50)))))
 	}
 	if waiting := pick(run, result.GateOn, result.Waiting, most(run, result.GateOn, result.Waiting)); len(waiting) > 0 {
-		say("Who waits costs nothing: %s writes and %s reconciles in half a minute, for %s workloads.",
+		say("Who waits is left alone: %s writes and %s reconciles in half a minute, for %s workloads.",
 			number(total(waiting, workloadWrites)), number(total(waiting, reconciles)), number(workloads(waiting[0])))
 	}
 	if spread := pick(run, result.GateOn, result.Spread, 100); len(spread) > 0 {
