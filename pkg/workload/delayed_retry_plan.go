@@ -191,7 +191,7 @@ type RetryContext struct {
 // PlanRetry decides what is due for wl, which is not finished, because of its
 // admission checks in state Retry or Rejected. It depends on its arguments alone.
 //
-// See keps/3258-delayed-admission-check-retries for the rules.
+// The rules are those of the KEP.
 func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 	state := StateOf(wl)
 	switch {

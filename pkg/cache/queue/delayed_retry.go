@@ -126,6 +126,14 @@ func asksForTheSame(judged, now *kueue.Workload) bool {
 		equality.Semantic.DeepEqual(judged.Status.ReclaimablePods, now.Status.ReclaimablePods)
 }
 
+// reportRemaining tells the metrics what is pending in cq without a LocalQueue that is
+// deleted or stopped: the base waits for the next event there.
+func (m *Manager) reportRemaining(cq *ClusterQueue) {
+	if features.Enabled(features.ACRequeueAfter) {
+		m.reportPending(cq)
+	}
+}
+
 // ReportRetryWaits has the metrics tell from now on of the workloads that wait in
 // these queues.
 func (m *Manager) ReportRetryWaits() {

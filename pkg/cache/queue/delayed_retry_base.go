@@ -79,10 +79,14 @@ func (m *Manager) reportWaiting(q *LocalQueue) {
 	if !features.Enabled(features.ACRequeueAfter) {
 		return
 	}
-	m.reportPendingWorkloads(q.ClusterQueue, m.getClusterQueueLockless(q.ClusterQueue))
+	m.reportPending(m.getClusterQueueLockless(q.ClusterQueue))
 	if features.Enabled(features.LocalQueueMetrics) {
 		m.reportLQPendingWorkloads(q)
 	}
+}
+
+func (m *Manager) reportPending(cq *ClusterQueue) {
+	m.reportPendingWorkloads(cq.name, cq)
 }
 
 // takeOut takes the workload out of wherever it is. It is not the one any more for

@@ -69,6 +69,10 @@ func releaseQuota(ctx context.Context, cq *ClusterQueue, cl client.Client) bool 
 	return cq.QueueInadmissibleWorkloads(ctx, cl)
 }
 
+func deleteLocalQueue(_ context.Context, manager *Manager, lq *kueue.LocalQueue) {
+	manager.DeleteLocalQueue(lq)
+}
+
 func popHead(manager *Manager, cq kueue.ClusterQueueReference) {
 	manager.getClusterQueue(cq).Pop()
 }

@@ -417,16 +417,49 @@ func TestAddLocalQueueReportsWhatWaits(t *testing.T) {
 				t.Fatalf("Failed adding LocalQueue: %v", err)
 			}
 			for label, gauge := range map[string]*prometheus.GaugeVec{"name": metrics.LocalQueuePendingWorkloads, "cluster_queue": metrics.PendingWorkloads} {
-				var pending float64
-				for _, series := range utiltestingmetrics.CollectFilteredGaugeVec(gauge, map[string]string{label: name}) {
-					pending += series.Value
-				}
-				if want := map[bool]float64{true: 1}[gate]; pending != want {
-					t.Errorf("Unexpected number of pending workloads by %s in the metric: %v, want %v", label, pending, want)
+				if got, want := pendingInMetric(gauge, label, name), map[bool]float64{true: 1}[gate]; got != want {
+					t.Errorf("Unexpected number of pending workloads by %s in the metric: %v, want %v", label, got, want)
 				}
 			}
 		})
 	}
+}
+
+// What was pending in a LocalQueue does not count in the metric of its ClusterQueue when the
+// LocalQueue is gone, or stopped. In the base it does until the next event there.
+func TestDeleteLocalQueueReportsWhatRemains(t *testing.T) {
+	for _, gate := range []bool{false, true} {
+		t.Run(fmt.Sprintf("gate %t", gate), func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, gate)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			name := fmt.Sprintf("gone-%t", gate) // the metric is of the process
+			wl := utiltestingapi.MakeWorkload("wl", defaultNamespace).Queue(kueue.LocalQueueName(name)).Obj()
+			lq := utiltestingapi.MakeLocalQueue(name, defaultNamespace).ClusterQueue(name).Obj()
+			manager := newManagerForTest(utiltesting.NewFakeClient(utiltesting.MakeNamespace(defaultNamespace), wl))
+			if err := manager.AddClusterQueue(ctx, utiltestingapi.MakeClusterQueue(name).Obj()); err != nil {
+				t.Fatalf("Failed adding ClusterQueue: %v", err)
+			}
+			if err := manager.AddLocalQueue(ctx, lq); err != nil {
+				t.Fatalf("Failed adding LocalQueue: %v", err)
+			}
+			manager.reportPending(manager.getClusterQueue(kueue.ClusterQueueReference(name)))
+			if got := pendingInMetric(metrics.PendingWorkloads, "cluster_queue", name); got != 1 {
+				t.Fatalf("Unexpected number of pending workloads in the metric: %v, want 1", got)
+			}
+			deleteLocalQueue(ctx, manager, lq)
+			if got, want := pendingInMetric(metrics.PendingWorkloads, "cluster_queue", name), map[bool]float64{false: 1}[gate]; got != want {
+				t.Errorf("Unexpected number of pending workloads in the metric without the LocalQueue: %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+func pendingInMetric(gauge *prometheus.GaugeVec, label, name string) float64 {
+	var pending float64
+	for _, series := range utiltestingmetrics.CollectFilteredGaugeVec(gauge, map[string]string{label: name}) {
+		pending += series.Value
+	}
+	return pending
 }
 
 // What waits counts everywhere among the inadmissible ones, and a release of quota

@@ -33,6 +33,7 @@ import (
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/util/admissioncheck"
+	"sigs.k8s.io/kueue/pkg/util/api"
 	"sigs.k8s.io/kueue/pkg/workload"
 	"sigs.k8s.io/kueue/pkg/workload/times"
 )
@@ -72,7 +73,7 @@ func updateForRetry(check *kueue.AdmissionCheckState, pr *autoscaling.Provisioni
 	check.Message = failure(pr).Message
 	if retries < *strategy.BackoffLimitCount {
 		check.State = kueue.CheckStateRetry
-		check.Message = message + check.Message
+		check.Message = api.TruncateConditionMessage(message + check.Message)
 		check.RequeueAfterSeconds = ptr.To(backoffSeconds(retries, *strategy.BackoffBaseSeconds, *strategy.BackoffMaxSeconds))
 	}
 	return true

@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,6 +41,7 @@ import (
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/util/api"
 	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
 	"sigs.k8s.io/kueue/pkg/workload/times"
@@ -56,6 +58,7 @@ func TestUpdateForRetry(t *testing.T) {
 	}
 	noRetry := strategy
 	noRetry.BackoffLimitCount = ptr.To[int32](0)
+	long := strings.Repeat("x", 32*1024) // as a condition may have, and a check
 	base := kueue.AdmissionCheckState{Name: "check1", State: kueue.CheckStatePending, LastTransitionTime: old, Message: "before"}
 	check := func(state kueue.CheckState, retryCount *int32) kueue.AdmissionCheckState {
 		c := base
@@ -76,6 +79,7 @@ func TestUpdateForRetry(t *testing.T) {
 	cases := map[string]struct {
 		check     kueue.AdmissionCheckState
 		condition string
+		message   string
 		attempt   int32
 		offset    int32
 		strategy  kueue.ProvisioningRequestRetryStrategy
@@ -86,6 +90,12 @@ func TestUpdateForRetry(t *testing.T) {
 			check:   check(kueue.CheckStatePending, nil),
 			attempt: 1,
 			want:    retry(nil, 60, "Retrying after failure: By test"),
+		},
+		"failure with as many words as a check holds": {
+			check:   check(kueue.CheckStatePending, nil),
+			message: long,
+			attempt: 1,
+			want:    retry(nil, 60, api.TruncateConditionMessage("Retrying after failure: "+long)),
 		},
 		"second failure": {
 			check:   check(kueue.CheckStatePending, ptr.To[int32](1)),
@@ -173,6 +183,9 @@ func TestUpdateForRetry(t *testing.T) {
 				tc.strategy = strategy
 			}
 			request := testRequest("check1", int(tc.attempt), tc.condition)
+			if tc.message != "" {
+				request.Status.Conditions[0].Message = tc.message
+			}
 			got := tc.check
 			updated := updateForRetry(&got, &request, tc.attempt, tc.offset, &tc.strategy, now)
 			if updated != (tc.want != nil) {

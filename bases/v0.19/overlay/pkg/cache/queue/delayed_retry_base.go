@@ -72,9 +72,13 @@ func (m *Manager) forgetSecondPass(w *kueue.Workload) {
 // base waits for the first one that is taken from the heap.
 func (m *Manager) reportWaiting(q *LocalQueue) {
 	if features.Enabled(features.ACRequeueAfter) {
-		reportCQPendingWorkloads(m, m.hm.ClusterQueue(q.ClusterQueue))
+		m.reportPending(m.hm.ClusterQueue(q.ClusterQueue))
 		reportLQPendingWorkloads(m, q)
 	}
+}
+
+func (m *Manager) reportPending(cq *ClusterQueue) {
+	reportCQPendingWorkloads(m, cq)
 }
 
 // takeOut takes the workload out of wherever it is, also of the hands of the scheduler.

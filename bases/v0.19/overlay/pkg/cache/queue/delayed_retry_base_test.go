@@ -68,6 +68,10 @@ func releaseQuota(ctx context.Context, cq *ClusterQueue, cl client.Client) bool 
 	return queueInadmissibleWorkloads(ctx, cq, cl) > 0
 }
 
+func deleteLocalQueue(ctx context.Context, manager *Manager, lq *kueue.LocalQueue) {
+	manager.DeleteLocalQueue(ctrl.LoggerFrom(ctx), lq)
+}
+
 func popHead(manager *Manager, cq kueue.ClusterQueueReference) {
 	manager.getClusterQueue(cq).Pop()
 }
