@@ -77,10 +77,10 @@ type judge struct {
 	// it back.
 	asked map[string]map[kueue.AdmissionCheckReference]asked
 	// unseenRelease: quota may have come free while there was no LocalQueue, which Kueue does
-	// not see with the gate off. unreported is how many were pending when one was deleted: its gauge
-	// still has them until another one of its queue changes.
+	// not see with the gate off. unreported is how many were pending, by its name, when one was
+	// closed with the gate off: the gauge has them until another one of it changes.
 	unseenRelease bool
-	unreported    int
+	unreported    map[string]int
 	// released is when quota came free last.
 	released time.Time
 	// excused are the workloads that Kueue left stuck before: told to retry while
@@ -213,6 +213,7 @@ func newJudge(w *World) *judge {
 		cachedAt:       make(map[string]map[string]time.Time),
 		counts:         make(map[string]map[kueue.AdmissionCheckReference]int32),
 		podsReadyUntil: make(map[string]time.Time),
+		unreported:     make(map[string]int),
 		seenEvents:     make(map[string]int),
 		coverage:       newCoverage(),
 		versions:       make(map[string]map[int]*kueue.Workload),
@@ -348,10 +349,11 @@ func (j *judge) onWrite(write memapi.Write) {
 		j.localQueues[write.New.GetName()] = time.Now()
 	} else if was && !is {
 		delete(j.localQueues, write.Old.GetName())
-		j.unseenRelease, j.unreported = j.unseenRelease || time.Since(j.released) < known, 0
+		name := write.Old.GetName()
+		j.unseenRelease, j.unreported[name] = j.unseenRelease || time.Since(j.released) < known, 0
 		for _, versions := range j.versions {
-			if isPending(versions[slices.Max(slices.Collect(maps.Keys(versions)))]) {
-				j.unreported++
+			if !features.Enabled(features.ACRequeueAfter) && isPending(versions[slices.Max(slices.Collect(maps.Keys(versions)))]) {
+				j.unreported[name]++
 			}
 		}
 	}
@@ -460,7 +462,7 @@ func (j *judge) onWrite(write memapi.Write) {
 		j.releases(wl)
 	}
 	if since, found := j.localQueues[string(wl.Spec.QueueName)]; found && time.Since(since) > known && isPending(wl) {
-		j.unreported = 0
+		delete(j.unreported, string(wl.Spec.QueueName))
 	}
 	if !features.Enabled(features.ACRequeueAfter) && !j.differs && (workload.IsActive(wl) || baseHasFields) && !workload.HasQuotaReservation(wl) && workload.HasRetryChecks(wl) && !requeueAt(wl).IsZero() {
 		j.differs = true
@@ -1563,7 +1565,7 @@ func (j *judge) numbers() {
 		return
 	}
 	for name, queue := range queues {
-		least, most := 0, len(queue.pending)+j.unreported
+		least, most := 0, len(queue.pending)+j.unreported[localQueueOf(name)]
 		for _, isOptional := range queue.pending {
 			if !isOptional {
 				least++
@@ -1598,13 +1600,18 @@ func (j *judge) count(what string, n, least, most int, pending any) {
 	}
 }
 
+// localQueueOf returns the name of the only LocalQueue of a ClusterQueue.
+func localQueueOf(queue string) string {
+	if queue == otherQueue {
+		return otherQueue
+	}
+	return localQueue
+}
+
 // queueNumbers judges those of a ClusterQueue and its LocalQueue, if there are such.
 func (j *judge) queueNumbers(queue string, pending map[string]bool, isTried bool) bool {
 	lq, cq := &kueue.LocalQueue{}, &kueue.ClusterQueue{}
-	localName := localQueue
-	if queue == otherQueue {
-		localName = otherQueue
-	}
+	localName := localQueueOf(queue)
 	for key, obj := range map[client.ObjectKey]client.Object{{Namespace: namespace, Name: localName}: lq, {Name: queue}: cq} {
 		if err := j.world.admin.Get(context.Background(), key, obj); err != nil {
 			return false

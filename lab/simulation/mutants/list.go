@@ -419,6 +419,14 @@ var All = append([]Mutant{
 		New:  `|| !MUTANT && c.backoffWaitingTimeExpired(wInfo)) {`,
 	},
 	{
+		// As the base does until the next event of the ClusterQueue.
+		Name: "counts-in-a-closed-queue", File: queues,
+		Test: "pkg/cache/queue TestDeleteLocalQueueReportsWhatRemains/gate_true",
+		Why:  tooSeldom,
+		Old:  "m.reportPending(cq)\n",
+		New:  "if !MUTANT {\nm.reportPending(cq)\n}\n",
+	},
+	{
 		Name: "gauge-forgets", File: queues,
 		Rules: []string{"counts"},
 		Old:   "waits.Workloads++",
