@@ -128,7 +128,7 @@ var expected = []struct {
 	{"the gate", managerDeployment, regexp.MustCompile(`^add /spec/template/spec/containers/0/args/[0-9]+$`), gateArgument, func(r *release) bool { return r.gate }},
 	{"the fields of the checks", workloadsCRD, ofStatus("add", "admissionChecks/items/properties/(requeueAfterSeconds|retryCount)"), nil, nil},
 	{"their upper bound", workloadsCRD, ofStatus("add", "admissionChecks/items/properties/(requeueAfterSeconds|retryCount)/maximum"), math.MaxInt32, nil},
-	{"their description", workloadsCRD, ofStatus("replace", "admissionChecks/items/properties/(requeueAfterSeconds|retryCount)/description"), nil, nil},
+	{"their description", workloadsCRD, ofStatus("replace", "(admissionChecks/items/properties/(requeueAfterSeconds|retryCount)|requeueState)/description"), nil, nil},
 	{"the fields of the requeue state", workloadsCRD, ofStatus("add", "requeueState/properties/(backoffUntil|observedRetries)"), nil, nil},
 	{"the policy for retries", admissionChecksCRD, regexp.MustCompile(`^add /spec/versions/[0-9]+/schema/openAPIV3Schema/properties/spec/properties/retry$`), nil, always},
 	{"its columns", admissionChecksCRD, regexp.MustCompile(`^add /spec/versions/[0-9]+/additionalPrinterColumns$`), nil, nil},
