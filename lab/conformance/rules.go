@@ -72,7 +72,7 @@ var ruleTexts = []ruleText{
 		rule:    RuleQuota,
 		must:    "answers only workloads that have quota reserved",
 		then:    "A Retry takes the workload out of the queue for a delay that nobody needed; a Ready may be long out of date when quota is reserved.",
-		instead: "Do nothing while the workload is in the queue: QuotaReserved is not True, nor is Evicted. Look at it again after a conflict, before you write the second time.",
+		instead: "Do nothing while the workload is in the queue: QuotaReserved is not True, and Requeued is not False. (Evicted is True still after a requeue.) Look at it again after a conflict, before you write the second time.",
 	},
 	{
 		rule:    RuleEvicted,

@@ -352,7 +352,8 @@ func (j *judge) onWrite(write memapi.Write) {
 		name := write.Old.GetName()
 		j.unseenRelease, j.unreported[name] = j.unseenRelease || time.Since(j.released) < known, 0
 		for _, versions := range j.versions {
-			if !features.Enabled(features.ACRequeueAfter) && isPending(versions[slices.Max(slices.Collect(maps.Keys(versions)))]) {
+			wl := versions[slices.Max(slices.Collect(maps.Keys(versions)))]
+			if isPending(wl) && !features.Enabled(features.ACRequeueAfter) {
 				j.unreported[name]++
 			}
 		}
@@ -667,6 +668,7 @@ func (j *judge) switched(on bool) {
 	j.deadTimers = j.deadTimers || slices.ContainsFunc(j.world.workloads(), func(wl *kueue.Workload) bool { return !requeueAt(wl).IsZero() })
 	if on {
 		clear(j.leftToBase)
+		clear(j.unreported)
 		return
 	}
 	for _, wl := range j.world.workloads() {
@@ -1155,10 +1157,11 @@ func (j *judge) statusWriteGateOff(old, wl *kueue.Workload) {
 	if !requeueAt(old).IsZero() && !requeueAt(wl).IsZero() && !requeueAt(wl).Equal(requeueAt(old)) {
 		j.movedGateOff[wl.Name] = requeueAt(wl)
 	}
-	// The base writes over what it has not seen, its scheduler over what was said since its
+	// The base writes over what it has not seen, its scheduler over what came since its
 	// cycle began.
+	isNew := j.world.config.Blocking || j.decided.Sub(j.decidedOn.at[wl.Name]) < known
+	isScheduled := workload.HasQuotaReservation(wl) && j.leftToBase[wl.Name] && isNew
 	isReset := func(check kueue.AdmissionCheckState) bool {
-		isScheduled := workload.HasQuotaReservation(wl) && j.leftToBase[wl.Name]
 		return isResetFromRetry(check, wl) && j.spoken[wl.Name][check.Name] <= j.seenOf(wl.Name) && !isScheduled
 	}
 	if until := requeueAt(old); slices.ContainsFunc(old.Status.AdmissionChecks, isReset) && !workload.HasQuotaReservation(old) && !isDeactivation(wl) && !isDeactivation(old) && j.decided.Before(until) {

@@ -388,10 +388,11 @@ func (w *World) hold(ctx context.Context, p *process, call *memapi.Call) memapi.
 func (w *World) turn(ctx context.Context, p *process, what string, isWrite bool) memapi.Fate {
 	h := &held{process: p, what: what, isWrite: isWrite, since: time.Now(), seen: w.judge.seenBy(p.name), fate: make(chan memapi.Fate, 1)}
 	verb, object, _ := strings.Cut(what, " ")
-	object = p.name + " " + object
 	w.mu.Lock()
-	// What is deleted right after it was written is deleted for what was read before that.
-	if before := w.lastWrites[object]; verb == "DELETE" && before != nil && before.passed.Equal(h.since) {
+	// A job that is deleted right after it was written is deleted for what was read before that.
+	isJob := strings.HasPrefix(object, "jobs/") || strings.HasPrefix(object, "jobsets/")
+	object = p.name + " " + object
+	if before := w.lastWrites[object]; isJob && verb == "DELETE" && before != nil && before.passed.Equal(h.since) {
 		h.seen = before.seen
 	}
 	w.pending = append(w.pending, h)

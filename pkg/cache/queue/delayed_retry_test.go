@@ -433,21 +433,26 @@ func TestDeleteLocalQueueReportsWhatRemains(t *testing.T) {
 			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, gate)
 			ctx, _ := utiltesting.ContextWithLog(t)
 			name := fmt.Sprintf("gone-%t", gate) // the metric is of the process
-			wl := utiltestingapi.MakeWorkload("wl", defaultNamespace).Queue(kueue.LocalQueueName(name)).Obj()
-			lq := utiltestingapi.MakeLocalQueue(name, defaultNamespace).ClusterQueue(name).Obj()
-			manager := newManagerForTest(utiltesting.NewFakeClient(utiltesting.MakeNamespace(defaultNamespace), wl))
+			queued := utiltestingapi.MakeWorkload("queued", defaultNamespace).Queue("gone").Obj()
+			waiting := waitingInfo("waiting", 1, time.Now().Add(time.Minute)).Obj
+			waiting.Spec.QueueName = "gone"
+			remaining := utiltestingapi.MakeWorkload("remaining", defaultNamespace).Queue("stays").Obj()
+			manager := newManagerForTest(utiltesting.NewFakeClient(utiltesting.MakeNamespace(defaultNamespace), queued, waiting, remaining))
 			if err := manager.AddClusterQueue(ctx, utiltestingapi.MakeClusterQueue(name).Obj()); err != nil {
 				t.Fatalf("Failed adding ClusterQueue: %v", err)
 			}
-			if err := manager.AddLocalQueue(ctx, lq); err != nil {
-				t.Fatalf("Failed adding LocalQueue: %v", err)
+			gone := utiltestingapi.MakeLocalQueue("gone", defaultNamespace).ClusterQueue(name).Obj()
+			for _, lq := range []*kueue.LocalQueue{gone, utiltestingapi.MakeLocalQueue("stays", defaultNamespace).ClusterQueue(name).Obj()} {
+				if err := manager.AddLocalQueue(ctx, lq); err != nil {
+					t.Fatalf("Failed adding LocalQueue: %v", err)
+				}
 			}
 			manager.reportPending(manager.getClusterQueue(kueue.ClusterQueueReference(name)))
-			if got := pendingInMetric(metrics.PendingWorkloads, "cluster_queue", name); got != 1 {
-				t.Fatalf("Unexpected number of pending workloads in the metric: %v, want 1", got)
+			if got := pendingInMetric(metrics.PendingWorkloads, "cluster_queue", name); got != 3 {
+				t.Fatalf("Unexpected number of pending workloads in the metric: %v, want 3", got)
 			}
-			deleteLocalQueue(ctx, manager, lq)
-			if got, want := pendingInMetric(metrics.PendingWorkloads, "cluster_queue", name), map[bool]float64{false: 1}[gate]; got != want {
+			deleteLocalQueue(ctx, manager, gone)
+			if got, want := pendingInMetric(metrics.PendingWorkloads, "cluster_queue", name), map[bool]float64{true: 1, false: 3}[gate]; got != want {
 				t.Errorf("Unexpected number of pending workloads in the metric without the LocalQueue: %v, want %v", got, want)
 			}
 		})
