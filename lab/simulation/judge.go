@@ -1215,11 +1215,13 @@ func (j *judge) backsOff(wl *kueue.Workload) {
 }
 
 // evictionMoved: a workload that stays evicted has the eviction moved by the start of a wait
-// alone, and never back. Its place in the queue is by that time.
+// alone, and never back. Its place in the queue is by that time. One that is preempted before
+// its reservation is written does not stay evicted.
 func (j *judge) evictionMoved(old, wl *kueue.Workload, isBack bool) {
 	before, after := evictedAt(old), evictedAt(wl)
 	switch {
 	case after.Equal(before):
+	case !workload.HasQuotaReservation(old) && workload.HasQuotaReservation(wl):
 	case isBack:
 		j.fail("rule 16", "%s is requeued, and its eviction is moved from %s to %s: %s", wl.Name, j.at(before), j.at(after), describe(wl))
 	case after.Before(before) && !takenOut(old, wl): // by a clock that is behind the one before
