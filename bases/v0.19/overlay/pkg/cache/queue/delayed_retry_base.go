@@ -124,3 +124,17 @@ func (m *Manager) forgetHead(head *workload.Info) {
 		cq.forgetInflightByKey(workload.Key(head.Obj))
 	}
 }
+
+// forgetHeadWithoutLocalQueue is for a workload that leaves the queues, as with quota, while
+// its LocalQueue is gone: no other path finds its ClusterQueue then, which would leave it out
+// when it comes back.
+func (m *Manager) forgetHeadWithoutLocalQueue(key workload.Reference) {
+	if !features.Enabled(features.ACRequeueAfter) {
+		return
+	}
+	for _, cq := range m.hm.ClusterQueues() {
+		cq.rwm.Lock()
+		cq.forgetInflightByKey(key)
+		cq.rwm.Unlock()
+	}
+}

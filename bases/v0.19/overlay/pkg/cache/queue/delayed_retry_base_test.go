@@ -172,3 +172,42 @@ func TestHeadOfALocalQueueThatWasGone(t *testing.T) {
 		})
 	}
 }
+
+// A head that got quota while its LocalQueue was gone, and loses it again, as for that, is
+// tried again. The base takes it for one that is being tried.
+func TestHeadWithQuotaOfALocalQueueThatWasGone(t *testing.T) {
+	for _, enabled := range []bool{true, false} {
+		t.Run(fmt.Sprintf("ACRequeueAfter=%v", enabled), func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, enabled)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			log := ctrl.LoggerFrom(ctx)
+			lq := utiltestingapi.MakeLocalQueue("lq", defaultNamespace).ClusterQueue("cq").Obj()
+			wl := utiltestingapi.MakeWorkload("wl", defaultNamespace).Queue("lq").Obj()
+			cl := utiltesting.NewFakeClient(utiltesting.MakeNamespace(defaultNamespace), wl)
+			manager := newManagerForTest(cl)
+			if err := manager.AddClusterQueue(ctx, utiltestingapi.MakeClusterQueue("cq").Obj()); err != nil {
+				t.Fatalf("Failed adding ClusterQueue: %v", err)
+			}
+			if err := manager.AddLocalQueue(ctx, lq); err != nil {
+				t.Fatalf("Failed adding LocalQueue: %v", err)
+			}
+			if heads := manager.Heads(ctx); len(heads) != 1 {
+				t.Fatalf("%d heads, want 1", len(heads))
+			}
+			manager.DeleteLocalQueue(log, lq)
+			manager.DeleteWorkload(log, workload.Key(wl)) // it has quota
+			if err := cl.Delete(ctx, wl.DeepCopy()); err != nil {
+				t.Fatalf("Failed deleting the workload: %v", err)
+			}
+			if err := manager.AddLocalQueue(ctx, lq); err != nil {
+				t.Fatalf("Failed adding LocalQueue again: %v", err)
+			}
+			if err := manager.AddOrUpdateWorkload(log, utiltestingapi.MakeWorkload("wl", defaultNamespace).Queue("lq").Obj()); err != nil {
+				t.Fatalf("Failed adding the workload again: %v", err)
+			}
+			if isTried := manager.getClusterQueue("cq").Pop() != nil; isTried != enabled {
+				t.Errorf("Tried again: %v, want %v", isTried, enabled)
+			}
+		})
+	}
+}
