@@ -52,6 +52,14 @@ var ofBase = []Mutant{
 		New:   "requeueAt != nil && (!features.Enabled(features.ACRequeueAfter) || MUTANT) {",
 	},
 	{
+		// Left out, as one that the scheduler tries, when it comes back.
+		Name: "head-with-quota-not-forgotten", File: queuesBase,
+		Test: "pkg/cache/queue TestHeadWithQuotaOfALocalQueueThatWasGone/ACRequeueAfter=true",
+		Why:  tooSeldom,
+		Old:  "\t\tcq.forgetInflightByKey(key)\n\t\tcq.rwm.Unlock()",
+		New:  "\t\tif !MUTANT {\n\t\t\tcq.forgetInflightByKey(key)\n\t\t}\n\t\tcq.rwm.Unlock()",
+	},
+	{
 		// A pod group that lost a pod would wait in the gauges, until it has another.
 		Name: "inadmissible-among-the-waiting", File: queuesBase, Reach: "pods",
 		Rules: []string{"counts"},
