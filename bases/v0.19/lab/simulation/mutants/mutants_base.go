@@ -54,7 +54,7 @@ var ofBase = []Mutant{
 	{
 		// Left out, as one that the scheduler tries, when it comes back.
 		Name: "head-with-quota-not-forgotten", File: queuesBase,
-		Test: "pkg/cache/queue TestHeadWithQuotaOfALocalQueueThatWasGone/ACRequeueAfter=true",
+		Test: "pkg/cache/queue TestHeadOfALocalQueueThatWasGone/ACRequeueAfter=true,_reserved=true",
 		Why:  tooSeldom,
 		Old:  "\t\tcq.forgetInflightByKey(key)\n\t\tcq.rwm.Unlock()",
 		New:  "\t\tif !MUTANT {\n\t\t\tcq.forgetInflightByKey(key)\n\t\t}\n\t\tcq.rwm.Unlock()",

@@ -138,76 +138,41 @@ func TestPodGroupThatLostAPod(t *testing.T) {
 	}
 }
 
-// A head whose reservation was refused while its LocalQueue was gone is tried again once
-// the LocalQueue is there again. The base forgets it.
+// A head that the scheduler is done with while its LocalQueue is gone is tried again once
+// the LocalQueue is there again. The base takes it for one that is being tried.
 func TestHeadOfALocalQueueThatWasGone(t *testing.T) {
 	for _, enabled := range []bool{true, false} {
-		t.Run(fmt.Sprintf("ACRequeueAfter=%v", enabled), func(t *testing.T) {
-			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, enabled)
-			ctx, _ := utiltesting.ContextWithLog(t)
-			log := ctrl.LoggerFrom(ctx)
-			lq := utiltestingapi.MakeLocalQueue("lq", defaultNamespace).ClusterQueue("cq").Obj()
-			wl := utiltestingapi.MakeWorkload("wl", defaultNamespace).Queue("lq").Obj()
-			manager := newManagerForTest(utiltesting.NewFakeClient(utiltesting.MakeNamespace(defaultNamespace), wl))
-			if err := manager.AddClusterQueue(ctx, utiltestingapi.MakeClusterQueue("cq").Obj()); err != nil {
-				t.Fatalf("Failed adding ClusterQueue: %v", err)
-			}
-			if err := manager.AddLocalQueue(ctx, lq); err != nil {
-				t.Fatalf("Failed adding LocalQueue: %v", err)
-			}
-			heads := manager.Heads(ctx)
-			if len(heads) != 1 {
-				t.Fatalf("%d heads, want 1", len(heads))
-			}
-			manager.DeleteLocalQueue(log, lq)
-			if requeueWorkload(ctx, manager, &heads[0].Info, RequeueReasonFailedAfterNomination) {
-				t.Error("Requeued without a LocalQueue")
-			}
-			if err := manager.AddLocalQueue(ctx, lq); err != nil {
-				t.Fatalf("Failed adding LocalQueue again: %v", err)
-			}
-			if isTried := manager.getClusterQueue("cq").Pop() != nil; isTried != enabled {
-				t.Errorf("Tried again: %v, want %v", isTried, enabled)
-			}
-		})
-	}
-}
-
-// A head that got quota while its LocalQueue was gone, and loses it again, as for that, is
-// tried again. The base takes it for one that is being tried.
-func TestHeadWithQuotaOfALocalQueueThatWasGone(t *testing.T) {
-	for _, enabled := range []bool{true, false} {
-		t.Run(fmt.Sprintf("ACRequeueAfter=%v", enabled), func(t *testing.T) {
-			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, enabled)
-			ctx, _ := utiltesting.ContextWithLog(t)
-			log := ctrl.LoggerFrom(ctx)
-			lq := utiltestingapi.MakeLocalQueue("lq", defaultNamespace).ClusterQueue("cq").Obj()
-			wl := utiltestingapi.MakeWorkload("wl", defaultNamespace).Queue("lq").Obj()
-			cl := utiltesting.NewFakeClient(utiltesting.MakeNamespace(defaultNamespace), wl)
-			manager := newManagerForTest(cl)
-			if err := manager.AddClusterQueue(ctx, utiltestingapi.MakeClusterQueue("cq").Obj()); err != nil {
-				t.Fatalf("Failed adding ClusterQueue: %v", err)
-			}
-			if err := manager.AddLocalQueue(ctx, lq); err != nil {
-				t.Fatalf("Failed adding LocalQueue: %v", err)
-			}
-			if heads := manager.Heads(ctx); len(heads) != 1 {
-				t.Fatalf("%d heads, want 1", len(heads))
-			}
-			manager.DeleteLocalQueue(log, lq)
-			manager.DeleteWorkload(log, workload.Key(wl)) // it has quota
-			if err := cl.Delete(ctx, wl.DeepCopy()); err != nil {
-				t.Fatalf("Failed deleting the workload: %v", err)
-			}
-			if err := manager.AddLocalQueue(ctx, lq); err != nil {
-				t.Fatalf("Failed adding LocalQueue again: %v", err)
-			}
-			if err := manager.AddOrUpdateWorkload(log, utiltestingapi.MakeWorkload("wl", defaultNamespace).Queue("lq").Obj()); err != nil {
-				t.Fatalf("Failed adding the workload again: %v", err)
-			}
-			if isTried := manager.getClusterQueue("cq").Pop() != nil; isTried != enabled {
-				t.Errorf("Tried again: %v, want %v", isTried, enabled)
-			}
-		})
+		for _, reserved := range []bool{true, false} {
+			t.Run(fmt.Sprintf("ACRequeueAfter=%v, reserved=%v", enabled, reserved), func(t *testing.T) {
+				features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, enabled)
+				ctx, _ := utiltesting.ContextWithLog(t)
+				log := ctrl.LoggerFrom(ctx)
+				lq := utiltestingapi.MakeLocalQueue("lq", defaultNamespace).ClusterQueue("cq").Obj()
+				wl := utiltestingapi.MakeWorkload("wl", defaultNamespace).Queue("lq").Obj()
+				manager := newManagerForTest(utiltesting.NewFakeClient(utiltesting.MakeNamespace(defaultNamespace), wl))
+				if err := manager.AddClusterQueue(ctx, utiltestingapi.MakeClusterQueue("cq").Obj()); err != nil {
+					t.Fatalf("Failed adding ClusterQueue: %v", err)
+				}
+				if err := manager.AddLocalQueue(ctx, lq); err != nil {
+					t.Fatalf("Failed adding LocalQueue: %v", err)
+				}
+				heads := manager.Heads(ctx)
+				if len(heads) != 1 {
+					t.Fatalf("%d heads, want 1", len(heads))
+				}
+				manager.DeleteLocalQueue(log, lq)
+				if reserved {
+					manager.DeleteWorkload(log, workload.Key(wl)) // and then it loses its quota
+				} else if requeueWorkload(ctx, manager, &heads[0].Info, RequeueReasonFailedAfterNomination) {
+					t.Error("Requeued without a LocalQueue")
+				}
+				if err := manager.AddLocalQueue(ctx, lq); err != nil {
+					t.Fatalf("Failed adding LocalQueue again: %v", err)
+				}
+				if isTried := manager.getClusterQueue("cq").Pop() != nil; isTried != enabled {
+					t.Errorf("Tried again: %v, want %v", isTried, enabled)
+				}
+			})
+		}
 	}
 }
