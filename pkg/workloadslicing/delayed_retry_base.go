@@ -34,15 +34,21 @@ import (
 // With the gate ACRequeueAfter on a reservation may be refused. So a slice that is to be
 // replaced is finished after the larger one has its quota, and for a moment both have.
 
-// Replaced returns the slice that the workload has replaced, if it is still to be
-// finished, or nil. Both hold quota, in the same ClusterQueue. With the gate off the
-// scheduler has finished it before.
+// Replaced returns the slice that the workload, which holds quota, has replaced, if it is
+// still to be finished, or nil. Either it holds quota in the same ClusterQueue, or it has
+// lost it, and must not get any again: both would keep theirs. With the gate off the
+// scheduler has finished the former before, and the job controller finishes the latter.
 func Replaced(ctx context.Context, clnt client.Client, wl *kueue.Workload) (*kueue.Workload, error) {
 	slice, err := FindReplaced(ctx, clnt, wl)
-	if slice == nil || !replaces(wl, slice) {
+	if slice == nil || !replaces(wl, slice) && !hasTakenOver(wl, slice) {
 		return nil, err
 	}
 	return slice, nil
+}
+
+func hasTakenOver(larger, smaller *kueue.Workload) bool {
+	return features.Enabled(features.ACRequeueAfter) && !workload.IsFinished(smaller) && holdsQuota(larger) &&
+		!workload.HasQuotaReservation(smaller)
 }
 
 func replaces(larger, smaller *kueue.Workload) bool {

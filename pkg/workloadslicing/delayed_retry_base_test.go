@@ -201,6 +201,7 @@ func TestReplaced(t *testing.T) {
 	now := time.Now()
 	gvk := batchv1.SchemeGroupVersion.WithKind("Job")
 	smaller := utiltestingapi.MakeWorkload("smaller", "ns").ControllerReference(gvk, "job", "job").SimpleReserveQuota("cq", "flavor", now)
+	waiting := utiltestingapi.MakeWorkload("smaller", "ns").ControllerReference(gvk, "job", "job")
 	larger := func(replaced string) *utiltestingapi.WorkloadWrapper {
 		return utiltestingapi.MakeWorkload("larger", "ns").ControllerReference(gvk, "job", "job").Annotation(WorkloadSliceReplacementFor, replaced)
 	}
@@ -209,6 +210,7 @@ func TestReplaced(t *testing.T) {
 	withoutAdmission := larger("ns/smaller").SimpleReserveQuota("cq", "flavor", now)
 	withoutAdmission.Status.Admission = nil
 	cases := map[string]struct {
+		gateOff         bool
 		elasticOff      bool
 		smaller, larger *utiltestingapi.WorkloadWrapper
 		want            bool
@@ -218,7 +220,10 @@ func TestReplaced(t *testing.T) {
 		"the larger one waits":  {smaller: smaller, larger: larger("ns/smaller")},
 		"finished already":      {smaller: smaller.Clone().Finished(), larger: reserved},
 		"gone":                  {smaller: utiltestingapi.MakeWorkload("other", "ns"), larger: reserved},
-		"has no quota to give":  {smaller: utiltestingapi.MakeWorkload("smaller", "ns"), larger: reserved},
+		"has lost its quota":    {smaller: waiting, larger: reserved, want: true},
+		"has none, gate off":    {gateOff: true, smaller: waiting, larger: reserved},
+		"has none, as both":     {smaller: waiting, larger: larger("ns/smaller")},
+		"has none, finished":    {smaller: waiting.Clone().Finished(), larger: reserved},
 		"of another namespace":  {smaller: utiltestingapi.MakeWorkload("smaller", "other").SimpleReserveQuota("cq", "flavor", now), larger: elsewhere},
 		"the same name is here": {smaller: smaller, larger: elsewhere},
 		"of another job": {
@@ -237,6 +242,7 @@ func TestReplaced(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, !tc.gateOff)
 			features.SetFeatureGateDuringTest(t, features.ElasticJobsViaWorkloadSlices, !tc.elasticOff)
 			ctx, _ := utiltesting.ContextWithLog(t)
 			wl := tc.larger.Clone().Obj()

@@ -154,6 +154,13 @@ var ofBase = []Mutant{
 		New:  "return !MUTANT && replaces(&larger, &smaller) })",
 	},
 	{
+		Name: "slice-comes-back-behind-its-successor", File: "pkg/workloadslicing/delayed_retry_base.go",
+		Test: "pkg/workloadslicing TestReplaced/has_lost_its_quota",
+		Why:  scaled,
+		Old:  "&& !hasTakenOver(wl, slice) {",
+		New:  "&& (MUTANT || !hasTakenOver(wl, slice)) {",
+	},
+	{
 		Name: "quota-of-another-tenants-slice", File: "pkg/workloadslicing/workloadslicing.go",
 		Test: "pkg/workloadslicing TestReplacedWorkloadSliceOfAnotherJob/of_another_namespace",
 		Why:  tenants,

@@ -112,7 +112,7 @@ func (r *WorkloadReconciler) finishReplacedSlice(ctx context.Context, wl *kueue.
 		return client.IgnoreNotFound(err)
 	}
 	r.reportEvent(slice, corev1.EventTypeNormal, kueue.WorkloadSliceReplaced, message)
-	metrics.ReportReplacedWorkloadSlices(slice.Status.Admission.ClusterQueue)
+	metrics.ReportReplacedWorkloadSlices(wl.Status.Admission.ClusterQueue)
 	return nil
 }
 

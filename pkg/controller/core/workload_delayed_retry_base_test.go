@@ -91,20 +91,23 @@ func TestReplacedSliceIsFinished(t *testing.T) {
 	larger := utiltestingapi.MakeWorkload("larger", "ns").Queue("lq").Annotation(workloadslicing.WorkloadSliceReplacementFor, "ns/smaller").
 		SimpleReserveQuota("cq", "flavor", start).AdmissionChecks(
 		kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStatePending}, kueue.AdmissionCheckState{Name: "b", State: kueue.CheckStatePending})
+	smaller := utiltestingapi.MakeWorkload("smaller", "ns").Queue("lq").SimpleReserveQuota("cq", "flavor", start)
+	evicted := utiltestingapi.MakeWorkload("smaller", "ns").Queue("lq").Evicted()
 	cases := map[string]struct {
-		gateOff bool
-		larger  *utiltestingapi.WorkloadWrapper
+		gateOff         bool
+		smaller, larger *utiltestingapi.WorkloadWrapper
 	}{
-		"gate on":                               {larger: larger},
-		"gate off since":                        {gateOff: true, larger: larger},
-		"the larger one has finished meanwhile": {larger: larger.Clone().Finished()},
+		"gate on":                               {smaller: smaller, larger: larger},
+		"gate off since":                        {gateOff: true, smaller: smaller, larger: larger},
+		"the larger one has finished meanwhile": {smaller: smaller, larger: larger.Clone().Finished()},
+		"the smaller one was evicted":           {smaller: evicted, larger: larger},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, !tc.gateOff)
 			features.SetFeatureGateDuringTest(t, features.ElasticJobsViaWorkloadSlices, true)
 			f := newRetryFixture(t, tc.larger.Clone().Obj(), start)
-			smaller := utiltestingapi.MakeWorkload("smaller", "ns").Queue("lq").SimpleReserveQuota("cq", "flavor", start).Obj()
+			smaller := tc.smaller.Clone().Obj()
 			if err := f.client.Create(f.ctx, smaller); err != nil {
 				t.Fatalf("Creating the smaller slice: %v", err)
 			}
