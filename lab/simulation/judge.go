@@ -1425,7 +1425,9 @@ func (j *judge) quiet() error {
 		if at := requeueAt(wl); !stopped && !at.IsZero() && now.Sub(at) > overdue && !workload.HasQuotaReservation(wl) && !isEnded {
 			j.fail("rule 7, never stuck", "requeueAt is over: %s", describe(wl))
 		}
-		if !requeueAt(wl).IsZero() && retry == 0 && rejected == 0 && j.queueIsKnown(wl) && !stopped && wl.Status.RequeueState.Count == nil && !j.world.config.SwitchGate {
+		// It is requeued when its job is stopped.
+		toStop := workload.HasQuotaReservation(wl) && !canStop
+		if !toStop && !requeueAt(wl).IsZero() && retry == 0 && rejected == 0 && j.queueIsKnown(wl) && !stopped && wl.Status.RequeueState.Count == nil && !j.world.config.SwitchGate {
 			j.fail("rule 4", "nobody asks for the wait of %s", describe(wl))
 		}
 	}

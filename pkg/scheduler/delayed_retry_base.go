@@ -60,7 +60,7 @@ func (s *Scheduler) replaceSliceAfter(ctx context.Context, newSlice *kueue.Workl
 	}
 	oldSlice, err := workloadslicing.Replaced(ctx, s.client, newSlice)
 	if err == nil && oldSlice != nil {
-		err = s.replaceWorkloadSlice(ctx, newSlice.Status.Admission.ClusterQueue, newSlice, oldSlice)
+		err = s.replaceWorkloadSlice(ctx, oldSlice.Status.Admission.ClusterQueue, newSlice, oldSlice)
 	}
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Failed to replace workload slice")

@@ -34,21 +34,40 @@ import (
 // With the gate ACRequeueAfter on a reservation may be refused. So a slice that is to be
 // replaced is finished after the larger one has its quota, and for a moment both have.
 
-// Replaced returns the slice that the workload, which holds quota, has replaced, if it is
-// still to be finished, or nil. Either it holds quota in the same ClusterQueue, or it has
-// lost it, and must not get any again: both would keep theirs. With the gate off the
-// scheduler has finished the former before, and the job controller finishes the latter.
+// Replaced returns the slice that the workload has replaced, if it is still to be
+// finished, or nil. Both hold quota, in the same ClusterQueue. With the gate off the
+// scheduler has finished it before.
 func Replaced(ctx context.Context, clnt client.Client, wl *kueue.Workload) (*kueue.Workload, error) {
 	slice, err := FindReplaced(ctx, clnt, wl)
-	if slice == nil || !replaces(wl, slice) && !hasTakenOver(wl, slice) {
+	if slice == nil || !replaces(wl, slice) {
 		return nil, err
 	}
 	return slice, nil
 }
 
-func hasTakenOver(larger, smaller *kueue.Workload) bool {
+// Outdated returns the slice that is to be finished because the workload holds quota in its
+// place, and the reason, or nil. A replaced one has quota, too: its pods run on as those of
+// the workload. With the gate on one of the same job is finished whatever quota it has, none
+// or that of another ClusterQueue, as out of sync: it could get some again, or keep it, and
+// the job would have two. Whoever looks after the reservation looks for good: a slice is
+// older than the one that is to replace it.
+func Outdated(ctx context.Context, clnt client.Client, wl *kueue.Workload) (*kueue.Workload, string, error) {
+	slice, err := FindReplaced(ctx, clnt, wl)
+	switch {
+	case slice == nil:
+		return nil, "", err
+	case replaces(wl, slice):
+		return slice, kueue.WorkloadSliceReplaced, nil
+	case isOutOfSync(wl, slice):
+		return slice, kueue.WorkloadFinishedReasonOutOfSync, nil
+	default:
+		return nil, "", nil
+	}
+}
+
+func isOutOfSync(larger, smaller *kueue.Workload) bool {
 	return features.Enabled(features.ACRequeueAfter) && !workload.IsFinished(smaller) && holdsQuota(larger) &&
-		!workload.HasQuotaReservation(smaller)
+		metav1.GetControllerOfNoCopy(larger) != nil && metav1.GetControllerOfNoCopy(smaller) != nil
 }
 
 func replaces(larger, smaller *kueue.Workload) bool {

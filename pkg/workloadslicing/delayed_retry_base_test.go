@@ -197,11 +197,11 @@ func TestForkThatWasWrittenSinceIsKept(t *testing.T) {
 	}
 }
 
-func TestReplaced(t *testing.T) {
+func TestOutdated(t *testing.T) {
 	now := time.Now()
 	gvk := batchv1.SchemeGroupVersion.WithKind("Job")
-	smaller := utiltestingapi.MakeWorkload("smaller", "ns").ControllerReference(gvk, "job", "job").SimpleReserveQuota("cq", "flavor", now)
 	waiting := utiltestingapi.MakeWorkload("smaller", "ns").ControllerReference(gvk, "job", "job")
+	smaller := waiting.Clone().SimpleReserveQuota("cq", "flavor", now)
 	larger := func(replaced string) *utiltestingapi.WorkloadWrapper {
 		return utiltestingapi.MakeWorkload("larger", "ns").ControllerReference(gvk, "job", "job").Annotation(WorkloadSliceReplacementFor, replaced)
 	}
@@ -213,17 +213,19 @@ func TestReplaced(t *testing.T) {
 		gateOff         bool
 		elasticOff      bool
 		smaller, larger *utiltestingapi.WorkloadWrapper
-		want            bool
+		want            string
 	}{
-		"both hold quota":       {smaller: smaller, larger: reserved, want: true},
+		"both hold quota":       {smaller: smaller, larger: reserved, want: kueue.WorkloadSliceReplaced},
+		"both do, gate off":     {gateOff: true, smaller: smaller, larger: reserved, want: kueue.WorkloadSliceReplaced},
 		"elastic jobs are off":  {elasticOff: true, smaller: smaller, larger: reserved},
 		"the larger one waits":  {smaller: smaller, larger: larger("ns/smaller")},
 		"finished already":      {smaller: smaller.Clone().Finished(), larger: reserved},
 		"gone":                  {smaller: utiltestingapi.MakeWorkload("other", "ns"), larger: reserved},
-		"has lost its quota":    {smaller: waiting, larger: reserved, want: true},
+		"has lost its quota":    {smaller: waiting, larger: reserved, want: kueue.WorkloadFinishedReasonOutOfSync},
 		"has none, gate off":    {gateOff: true, smaller: waiting, larger: reserved},
-		"has none, as both":     {smaller: waiting, larger: larger("ns/smaller")},
+		"both have none":        {smaller: waiting, larger: larger("ns/smaller")},
 		"has none, finished":    {smaller: waiting.Clone().Finished(), larger: reserved},
+		"has none, of nobody":   {smaller: utiltestingapi.MakeWorkload("smaller", "ns"), larger: reserved},
 		"of another namespace":  {smaller: utiltestingapi.MakeWorkload("smaller", "other").SimpleReserveQuota("cq", "flavor", now), larger: elsewhere},
 		"the same name is here": {smaller: smaller, larger: elsewhere},
 		"of another job": {
@@ -233,9 +235,13 @@ func TestReplaced(t *testing.T) {
 		"a copy, whose job is still to come": {
 			smaller: smaller,
 			larger:  utiltestingapi.MakeWorkload("larger", "ns").Annotation(WorkloadSliceReplacementFor, "ns/smaller").SimpleReserveQuota("cq", "flavor", now),
-			want:    true,
+			want:    kueue.WorkloadSliceReplaced,
 		},
-		"of another ClusterQueue":  {smaller: smaller, larger: larger("ns/smaller").SimpleReserveQuota("other", "flavor", now)},
+		"of another ClusterQueue": {
+			smaller: smaller,
+			larger:  larger("ns/smaller").SimpleReserveQuota("other", "flavor", now),
+			want:    kueue.WorkloadFinishedReasonOutOfSync,
+		},
 		"without an admission":     {smaller: smaller, larger: withoutAdmission},
 		"it names itself":          {smaller: smaller, larger: larger("ns/larger").SimpleReserveQuota("cq", "flavor", now)},
 		"it names what is no name": {smaller: smaller, larger: larger("a/b/c").SimpleReserveQuota("cq", "flavor", now)},
@@ -247,9 +253,12 @@ func TestReplaced(t *testing.T) {
 			ctx, _ := utiltesting.ContextWithLog(t)
 			wl := tc.larger.Clone().Obj()
 			cl := utiltesting.NewClientBuilder().WithObjects(tc.smaller.Clone().Obj(), wl).Build()
-			got, err := Replaced(ctx, cl, wl)
-			if err != nil || (got != nil) != tc.want {
-				t.Errorf("Unexpected slice %v, %v", got, err)
+			got, reason, err := Outdated(ctx, cl, wl)
+			if err != nil || reason != tc.want || (got != nil) != (tc.want != "") {
+				t.Errorf("Unexpected slice %v to be finished with %q, %v", got, reason, err)
+			}
+			if got, err = Replaced(ctx, cl, wl); err != nil || (got != nil) != (tc.want == kueue.WorkloadSliceReplaced) {
+				t.Errorf("Unexpected replaced slice %v, %v", got, err)
 			}
 		})
 	}

@@ -155,10 +155,10 @@ var ofBase = []Mutant{
 	},
 	{
 		Name: "slice-comes-back-behind-its-successor", File: "pkg/workloadslicing/delayed_retry_base.go",
-		Test: "pkg/workloadslicing TestReplaced/has_lost_its_quota",
+		Test: "pkg/workloadslicing TestOutdated/has_lost_its_quota",
 		Why:  scaled,
-		Old:  "&& !hasTakenOver(wl, slice) {",
-		New:  "&& (MUTANT || !hasTakenOver(wl, slice)) {",
+		Old:  "case isOutOfSync(wl, slice):",
+		New:  "case !MUTANT && isOutOfSync(wl, slice):",
 	},
 	{
 		Name: "quota-of-another-tenants-slice", File: "pkg/workloadslicing/workloadslicing.go",

@@ -101,18 +101,22 @@ func checksOfFlavors(ctx context.Context, wl *kueue.Workload, cq *kueue.ClusterQ
 
 // finishReplacedSlice finishes the slice that the workload has replaced where the
 // scheduler could not, which does so after the reservation, and may be stopped or refused
-// in between. With the gate off it is one that was left by a switch.
+// in between; and one that has lost its quota, before it gets any again. With the gate off
+// it is one that was left by a switch.
 func (r *WorkloadReconciler) finishReplacedSlice(ctx context.Context, wl *kueue.Workload) error {
-	slice, err := workloadslicing.Replaced(ctx, r.client, wl)
+	slice, reason, err := workloadslicing.Outdated(ctx, r.client, wl)
 	if err != nil || slice == nil {
 		return err
 	}
-	const message = "Replaced by another slice, which holds quota"
-	if err := workloadslicing.Finish(ctx, r.client, r.clock, slice, kueue.WorkloadSliceReplaced, message); err != nil {
+	const message = "Another slice of the job holds quota in its place"
+	times.Repair(slice)
+	if err := workloadslicing.Finish(ctx, r.client, r.clock, slice, reason, message); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	r.reportEvent(slice, corev1.EventTypeNormal, kueue.WorkloadSliceReplaced, message)
-	metrics.ReportReplacedWorkloadSlices(wl.Status.Admission.ClusterQueue)
+	r.reportEvent(slice, corev1.EventTypeNormal, reason, message)
+	if reason == kueue.WorkloadSliceReplaced {
+		metrics.ReportReplacedWorkloadSlices(slice.Status.Admission.ClusterQueue)
+	}
 	return nil
 }
 

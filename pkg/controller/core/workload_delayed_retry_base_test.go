@@ -21,7 +21,9 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -88,19 +90,24 @@ func (f *retryFixture) endOfLeftWait(recorded, _ time.Duration) time.Duration {
 // the one that it replaces.
 func TestReplacedSliceIsFinished(t *testing.T) {
 	start := time.Now().Truncate(time.Second)
-	larger := utiltestingapi.MakeWorkload("larger", "ns").Queue("lq").Annotation(workloadslicing.WorkloadSliceReplacementFor, "ns/smaller").
+	gvk := batchv1.SchemeGroupVersion.WithKind("Job")
+	waiting := utiltestingapi.MakeWorkload("smaller", "ns").ControllerReference(gvk, "job", "job").Queue("lq")
+	smaller := waiting.Clone().SimpleReserveQuota("cq", "flavor", start)
+	larger := utiltestingapi.MakeWorkload("larger", "ns").ControllerReference(gvk, "job", "job").Queue("lq").Annotation(workloadslicing.WorkloadSliceReplacementFor, "ns/smaller").
 		SimpleReserveQuota("cq", "flavor", start).AdmissionChecks(
 		kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStatePending}, kueue.AdmissionCheckState{Name: "b", State: kueue.CheckStatePending})
-	smaller := utiltestingapi.MakeWorkload("smaller", "ns").Queue("lq").SimpleReserveQuota("cq", "flavor", start)
-	evicted := utiltestingapi.MakeWorkload("smaller", "ns").Queue("lq").Evicted()
+	// The API server has stored null, and takes it from nobody else.
+	withoutTime := smaller.Clone().Condition(metav1.Condition{Type: "example.com/Seen", Status: metav1.ConditionTrue, Reason: "Seen"})
 	cases := map[string]struct {
 		gateOff         bool
 		smaller, larger *utiltestingapi.WorkloadWrapper
+		want            string
 	}{
-		"gate on":                               {smaller: smaller, larger: larger},
-		"gate off since":                        {gateOff: true, smaller: smaller, larger: larger},
-		"the larger one has finished meanwhile": {smaller: smaller, larger: larger.Clone().Finished()},
-		"the smaller one was evicted":           {smaller: evicted, larger: larger},
+		"gate on":                               {smaller: smaller, larger: larger, want: kueue.WorkloadSliceReplaced},
+		"gate off since":                        {gateOff: true, smaller: smaller, larger: larger, want: kueue.WorkloadSliceReplaced},
+		"the larger one has finished meanwhile": {smaller: smaller, larger: larger.Clone().Finished(), want: kueue.WorkloadSliceReplaced},
+		"a condition of another's has no time":  {smaller: withoutTime, larger: larger, want: kueue.WorkloadSliceReplaced},
+		"the smaller one was evicted":           {smaller: waiting.Clone().Evicted(), larger: larger, want: kueue.WorkloadFinishedReasonOutOfSync},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -112,12 +119,17 @@ func TestReplacedSliceIsFinished(t *testing.T) {
 				t.Fatalf("Creating the smaller slice: %v", err)
 			}
 			f.reconcileAt(0, 1, 0)
-			f.expectEvents(kueue.WorkloadSliceReplaced)
+			f.expectEvents(tc.want)
 			if err := f.client.Get(f.ctx, client.ObjectKeyFromObject(smaller), smaller); err != nil {
 				t.Fatalf("Getting the smaller slice: %v", err)
 			}
-			if finished := apimeta.FindStatusCondition(smaller.Status.Conditions, kueue.WorkloadFinished); finished == nil || finished.Reason != kueue.WorkloadSliceReplaced {
+			if finished := apimeta.FindStatusCondition(smaller.Status.Conditions, kueue.WorkloadFinished); finished == nil || finished.Reason != tc.want {
 				t.Errorf("Unexpected end of the smaller slice: %v", finished)
+			}
+			for _, cond := range smaller.Status.Conditions {
+				if cond.LastTransitionTime.IsZero() {
+					t.Errorf("A condition is sent without a time: %v", cond)
+				}
 			}
 			f.reconcileAt(time.Second, 0, 0)
 		})

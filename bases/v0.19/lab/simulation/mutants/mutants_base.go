@@ -56,8 +56,8 @@ var ofBase = []Mutant{
 		Name: "head-with-quota-not-forgotten", File: queuesBase,
 		Test: "pkg/cache/queue TestHeadOfALocalQueueThatWasGone/ACRequeueAfter=true,_reserved=true",
 		Why:  tooSeldom,
-		Old:  "\t\tcq.forgetInflightByKey(key)\n\t\tcq.rwm.Unlock()",
-		New:  "\t\tif !MUTANT {\n\t\t\tcq.forgetInflightByKey(key)\n\t\t}\n\t\tcq.rwm.Unlock()",
+		Old:  "\t\tcq.Delete(ctrl.Log, key)",
+		New:  "\t\tif !MUTANT {\n\t\t\tcq.Delete(ctrl.Log, key)\n\t\t}",
 	},
 	{
 		// A pod group that lost a pod would wait in the gauges, until it has another.

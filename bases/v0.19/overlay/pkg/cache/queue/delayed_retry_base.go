@@ -126,15 +126,14 @@ func (m *Manager) forgetHead(head *workload.Info) {
 }
 
 // forgetHeadWithoutLocalQueue is for a workload that leaves the queues, as with quota, while
-// its LocalQueue is gone: no other path finds its ClusterQueue then, which would leave it out
-// when it comes back. What was never in a LocalQueue here has been no head.
+// its LocalQueue is gone: no other path finds its ClusterQueue then, which would count it, and
+// leave it out when it comes back. What was never in a LocalQueue here has been no head.
 func (m *Manager) forgetHeadWithoutLocalQueue(key workload.Reference) {
 	if _, wasQueued := m.workloadAssignedQueues[key]; !wasQueued || !features.Enabled(features.ACRequeueAfter) {
 		return
 	}
 	for _, cq := range m.hm.ClusterQueues() {
-		cq.rwm.Lock()
-		cq.forgetInflightByKey(key)
-		cq.rwm.Unlock()
+		cq.Delete(ctrl.Log, key)
+		m.reportPending(cq)
 	}
 }

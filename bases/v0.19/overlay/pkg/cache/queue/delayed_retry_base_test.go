@@ -160,16 +160,24 @@ func TestHeadOfALocalQueueThatWasGone(t *testing.T) {
 				if len(heads) != 1 {
 					t.Fatalf("%d heads, want 1", len(heads))
 				}
+				cq := manager.getClusterQueue("cq")
 				manager.DeleteLocalQueue(log, lq)
 				if reserved {
+					cq.pw.set(workload.Key(wl), true, 0)          // others were preempted for it
 					manager.DeleteWorkload(log, workload.Key(wl)) // and then it loses its quota
+					if comesFirst := cq.pw.matches(workload.Key(wl), false, 0); comesFirst == enabled {
+						t.Errorf("Comes before all others: %v, want %v", comesFirst, !enabled)
+					}
+					if pending := cq.PendingTotal(); (pending == 0) != enabled {
+						t.Errorf("%d are pending", pending)
+					}
 				} else if requeueWorkload(ctx, manager, &heads[0].Info, RequeueReasonFailedAfterNomination) {
 					t.Error("Requeued without a LocalQueue")
 				}
 				if err := manager.AddLocalQueue(ctx, lq); err != nil {
 					t.Fatalf("Failed adding LocalQueue again: %v", err)
 				}
-				if isTried := manager.getClusterQueue("cq").Pop() != nil; isTried != enabled {
+				if isTried := cq.Pop() != nil; isTried != enabled {
 					t.Errorf("Tried again: %v, want %v", isTried, enabled)
 				}
 			})
