@@ -184,6 +184,9 @@ type lastRequest struct {
 	// muddled: with the gate off the base made two, or began anew, or deleted one that
 	// had failed before anybody looked at it.
 	muddled bool
+	// goneGateOff: the base has deleted it. What is left of its number is the count, which
+	// a deactivation resets.
+	goneGateOff bool
 }
 
 // Violation is what breaks a rule.
@@ -532,7 +535,8 @@ func (j *judge) request(write memapi.Write) {
 	}
 	j.seenEvents["requests"]++
 	j.world.note("  %s creates %s", write.Caller, write.New.GetName())
-	misnumbered := attempt != last.attempt+1 && (attempt != last.attempt || last.failed)
+	isAnew := attempt == 1 && last.goneGateOff
+	misnumbered := attempt != last.attempt+1 && (attempt != last.attempt || last.failed) && !isAnew
 	if misnumbered && !last.muddled && features.Enabled(features.ACRequeueAfter) {
 		j.fail("rule 14", "%s is created after attempt %d, failed: %v", write.New.GetName(), last.attempt, last.failed)
 	}
@@ -549,8 +553,8 @@ func (j *judge) request(write memapi.Write) {
 
 func (j *judge) requestDeleted(write memapi.Write) {
 	name, _, _ := strings.Cut(write.Old.GetName(), "-"+string(provisioningCheck)+"-")
-	if last := j.requests[name]; last.failed && !features.Enabled(features.ACRequeueAfter) {
-		last.muddled = true
+	if last := j.requests[name]; !features.Enabled(features.ACRequeueAfter) {
+		last.muddled, last.goneGateOff = last.muddled || last.failed, true
 		j.requests[name] = last
 	}
 }
