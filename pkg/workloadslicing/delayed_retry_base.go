@@ -29,6 +29,7 @@ import (
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/workload"
+	"sigs.k8s.io/kueue/pkg/workload/times"
 )
 
 // With the gate ACRequeueAfter on a reservation may be refused. So a slice that is to be
@@ -46,11 +47,10 @@ func Replaced(ctx context.Context, clnt client.Client, wl *kueue.Workload) (*kue
 }
 
 // Outdated returns the slice that is to be finished because the workload holds quota in its
-// place, and the reason, or nil. A replaced one has quota, too: its pods run on as those of
-// the workload. With the gate on one of the same job is finished whatever quota it has, none
-// or that of another ClusterQueue, as out of sync: it could get some again, or keep it, and
-// the job would have two. Whoever looks after the reservation looks for good: a slice is
-// older than the one that is to replace it.
+// place, and the reason, or nil. A replaced one holds quota in the same ClusterQueue, and its
+// pods run on as those of the workload. With the gate on one of the same job that never ran
+// with the quota it has, or has none, is out of sync: it could get some later, and the job
+// would have two slices with quota for good.
 func Outdated(ctx context.Context, clnt client.Client, wl *kueue.Workload) (*kueue.Workload, string, error) {
 	slice, err := FindReplaced(ctx, clnt, wl)
 	switch {
@@ -66,8 +66,17 @@ func Outdated(ctx context.Context, clnt client.Client, wl *kueue.Workload) (*kue
 }
 
 func isOutOfSync(larger, smaller *kueue.Workload) bool {
-	return features.Enabled(features.ACRequeueAfter) && !workload.IsFinished(smaller) && holdsQuota(larger) &&
+	return features.Enabled(features.ACRequeueAfter) && !workload.IsFinished(smaller) && !workload.IsAdmitted(smaller) &&
+		holdsQuota(larger) && !workload.IsEvicted(larger) &&
 		metav1.GetControllerOfNoCopy(larger) != nil && metav1.GetControllerOfNoCopy(smaller) != nil
+}
+
+// repairTimes has the API server take back what it has stored, of others, too: all of the
+// conditions are sent.
+func repairTimes(slice *kueue.Workload) {
+	if features.Enabled(features.ACRequeueAfter) {
+		times.Repair(slice)
+	}
 }
 
 func replaces(larger, smaller *kueue.Workload) bool {

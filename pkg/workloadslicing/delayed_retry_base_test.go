@@ -207,6 +207,8 @@ func TestOutdated(t *testing.T) {
 	}
 	reserved := larger("ns/smaller").SimpleReserveQuota("cq", "flavor", now)
 	elsewhere := larger("other/smaller").SimpleReserveQuota("cq", "flavor", now)
+	inOther := larger("ns/smaller").SimpleReserveQuota("other", "flavor", now)
+	copied := utiltestingapi.MakeWorkload("larger", "ns").Annotation(WorkloadSliceReplacementFor, "ns/smaller").SimpleReserveQuota("cq", "flavor", now)
 	withoutAdmission := larger("ns/smaller").SimpleReserveQuota("cq", "flavor", now)
 	withoutAdmission.Status.Admission = nil
 	cases := map[string]struct {
@@ -234,17 +236,16 @@ func TestOutdated(t *testing.T) {
 		},
 		"a copy, whose job is still to come": {
 			smaller: smaller,
-			larger:  utiltestingapi.MakeWorkload("larger", "ns").Annotation(WorkloadSliceReplacementFor, "ns/smaller").SimpleReserveQuota("cq", "flavor", now),
+			larger:  copied,
 			want:    kueue.WorkloadSliceReplaced,
 		},
-		"of another ClusterQueue": {
-			smaller: smaller,
-			larger:  larger("ns/smaller").SimpleReserveQuota("other", "flavor", now),
-			want:    kueue.WorkloadFinishedReasonOutOfSync,
-		},
-		"without an admission":     {smaller: smaller, larger: withoutAdmission},
-		"it names itself":          {smaller: smaller, larger: larger("ns/larger").SimpleReserveQuota("cq", "flavor", now)},
-		"it names what is no name": {smaller: smaller, larger: larger("a/b/c").SimpleReserveQuota("cq", "flavor", now)},
+		"of another ClusterQueue":              {smaller: smaller, larger: inOther, want: kueue.WorkloadFinishedReasonOutOfSync},
+		"of another ClusterQueue, and runs":    {smaller: smaller.Clone().AdmittedAt(true, now), larger: inOther},
+		"has none, as the larger one, soon":    {smaller: waiting, larger: reserved.Clone().Evicted()},
+		"has none, a copy without its job yet": {smaller: waiting, larger: copied},
+		"without an admission":                 {smaller: smaller, larger: withoutAdmission},
+		"it names itself":                      {smaller: smaller, larger: larger("ns/larger").SimpleReserveQuota("cq", "flavor", now)},
+		"it names what is no name":             {smaller: smaller, larger: larger("a/b/c").SimpleReserveQuota("cq", "flavor", now)},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -82,7 +82,7 @@ var ofBase = []Mutant{
 	{
 		// It becomes active when the scheduler has looked at it already.
 		Name: "asleep-when-a-queue-becomes-active", File: "pkg/cache/queue/manager.go",
-		Test: "pkg/cache/queue TestQueueInadmissibleWorkloadsWakesUpScheduler/gate_true",
+		Test: "pkg/cache/queue TestActiveClusterQueueWakesUpScheduler/gate_true",
 		Why:  tooShort,
 		Old:  "if queued || features",
 		New:  "if queued || !MUTANT && features",

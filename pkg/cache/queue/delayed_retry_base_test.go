@@ -19,9 +19,7 @@ package queue
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -45,7 +43,15 @@ func newClusterQueueForTest(ctx context.Context, clk clock.Clock) *ClusterQueue 
 }
 
 func newManagerForTest(cl client.Client) *Manager {
-	return NewManager(cl, nil)
+	return newManagerWithChecker(cl, nil)
+}
+
+func newManagerWithChecker(cl client.Client, checker StatusChecker) *Manager {
+	return NewManager(cl, checker)
+}
+
+func retryInadmissible(ctx context.Context, manager *Manager, cq kueue.ClusterQueueReference) {
+	manager.QueueInadmissibleWorkloads(ctx, sets.New(cq))
 }
 
 func addFromLocalQueue(cq *ClusterQueue, lq *LocalQueue) bool {
@@ -166,50 +172,5 @@ func TestRequeueDeactivatedWorkload(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// activeStatusChecker says whether all ClusterQueues are active.
-type activeStatusChecker struct{ atomic.Bool }
-
-func (c *activeStatusChecker) ClusterQueueActive(kueue.ClusterQueueReference) bool {
-	return c.Load()
-}
-
-// When a manager starts, a ClusterQueue can become active after the scheduler has
-// looked at its heap, and with no inadmissible workload that would move.
-func TestQueueInadmissibleWorkloadsWakesUpScheduler(t *testing.T) {
-	for _, gate := range []bool{false, true} {
-		t.Run(fmt.Sprintf("gate %t", gate), func(t *testing.T) {
-			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, gate)
-			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithCancel(t.Context())
-				var checker activeStatusChecker
-				manager := NewManager(utiltesting.NewFakeClient(), &checker)
-				if err := manager.AddClusterQueue(ctx, utiltestingapi.MakeClusterQueue("cq").Obj()); err != nil {
-					t.Fatalf("Failed adding ClusterQueue: %v", err)
-				}
-				if err := manager.AddLocalQueue(ctx, utiltestingapi.MakeLocalQueue("lq", defaultNamespace).ClusterQueue("cq").Obj()); err != nil {
-					t.Fatalf("Failed adding LocalQueue: %v", err)
-				}
-				if err := addOrUpdateWorkload(ctx, manager, utiltestingapi.MakeWorkload("wl", defaultNamespace).Queue("lq").Obj()); err != nil {
-					t.Fatalf("Failed adding workload: %v", err)
-				}
-				heads := make(chan []workload.Info, 1)
-				go func() { heads <- manager.Heads(ctx) }()
-				synctest.Wait()
-				if len(heads) > 0 {
-					t.Fatal("Unexpected head of an inactive ClusterQueue")
-				}
-				checker.Store(true)
-				manager.QueueInadmissibleWorkloads(ctx, sets.New[kueue.ClusterQueueReference]("cq"))
-				synctest.Wait()
-				if woken := len(heads) > 0; woken != gate {
-					t.Errorf("Unexpected look at the heap: %v, want %v", woken, gate)
-				}
-				cancel()
-				manager.Broadcast()
-			})
-		})
 	}
 }

@@ -20,7 +20,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -533,6 +535,51 @@ func TestWaitingAmongTheInadmissible(t *testing.T) {
 			if active, inadmissible := cq.Pending(); active != tc.wantActive+1 || inadmissible != tc.wantInadmissible-1 {
 				t.Errorf("Unexpected counts after the release: %d active, %d inadmissible", active, inadmissible)
 			}
+		})
+	}
+}
+
+// activeStatusChecker says whether all ClusterQueues are active.
+type activeStatusChecker struct{ atomic.Bool }
+
+func (c *activeStatusChecker) ClusterQueueActive(kueue.ClusterQueueReference) bool {
+	return c.Load()
+}
+
+// When a manager starts, a ClusterQueue can become active after the scheduler has
+// looked at its heap, and with no inadmissible workload that would move.
+func TestActiveClusterQueueWakesUpScheduler(t *testing.T) {
+	for _, gate := range []bool{false, true} {
+		t.Run(fmt.Sprintf("gate %t", gate), func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, gate)
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				var checker activeStatusChecker
+				manager := newManagerWithChecker(utiltesting.NewFakeClient(), &checker)
+				if err := manager.AddClusterQueue(ctx, utiltestingapi.MakeClusterQueue("cq").Obj()); err != nil {
+					t.Fatalf("Failed adding ClusterQueue: %v", err)
+				}
+				if err := manager.AddLocalQueue(ctx, utiltestingapi.MakeLocalQueue("lq", defaultNamespace).ClusterQueue("cq").Obj()); err != nil {
+					t.Fatalf("Failed adding LocalQueue: %v", err)
+				}
+				if err := addOrUpdateWorkload(ctx, manager, utiltestingapi.MakeWorkload("wl", defaultNamespace).Queue("lq").Obj()); err != nil {
+					t.Fatalf("Failed adding workload: %v", err)
+				}
+				heads := make(chan int, 1)
+				go func() { heads <- len(manager.Heads(ctx)) }()
+				synctest.Wait()
+				if len(heads) > 0 {
+					t.Fatal("Unexpected head of an inactive ClusterQueue")
+				}
+				checker.Store(true)
+				retryInadmissible(ctx, manager, "cq")
+				synctest.Wait()
+				if woken := len(heads) > 0; woken != gate {
+					t.Errorf("Unexpected look at the heap: %v, want %v", woken, gate)
+				}
+				cancel()
+				manager.Broadcast()
+			})
 		})
 	}
 }

@@ -101,15 +101,14 @@ func checksOfFlavors(ctx context.Context, wl *kueue.Workload, cq *kueue.ClusterQ
 
 // finishReplacedSlice finishes the slice that the workload has replaced where the
 // scheduler could not, which does so after the reservation, and may be stopped or refused
-// in between; and one that has lost its quota, before it gets any again. With the gate off
-// it is one that was left by a switch.
+// in between; and one that is out of sync. With the gate off it is one that was left by a
+// switch.
 func (r *WorkloadReconciler) finishReplacedSlice(ctx context.Context, wl *kueue.Workload) error {
 	slice, reason, err := workloadslicing.Outdated(ctx, r.client, wl)
 	if err != nil || slice == nil {
 		return err
 	}
 	const message = "Another slice of the job holds quota in its place"
-	times.Repair(slice)
 	if err := workloadslicing.Finish(ctx, r.client, r.clock, slice, reason, message); err != nil {
 		return client.IgnoreNotFound(err)
 	}

@@ -96,7 +96,7 @@ func TestReplacedSliceIsFinished(t *testing.T) {
 	larger := utiltestingapi.MakeWorkload("larger", "ns").ControllerReference(gvk, "job", "job").Queue("lq").Annotation(workloadslicing.WorkloadSliceReplacementFor, "ns/smaller").
 		SimpleReserveQuota("cq", "flavor", start).AdmissionChecks(
 		kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStatePending}, kueue.AdmissionCheckState{Name: "b", State: kueue.CheckStatePending})
-	// The API server has stored null, and takes it from nobody else.
+	// The API server has stored the year 1, which is sent as null, and takes no null.
 	withoutTime := smaller.Clone().Condition(metav1.Condition{Type: "example.com/Seen", Status: metav1.ConditionTrue, Reason: "Seen"})
 	cases := map[string]struct {
 		gateOff         bool

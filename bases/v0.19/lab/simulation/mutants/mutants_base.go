@@ -56,8 +56,15 @@ var ofBase = []Mutant{
 		Name: "head-with-quota-not-forgotten", File: queuesBase,
 		Test: "pkg/cache/queue TestHeadOfALocalQueueThatWasGone/ACRequeueAfter=true,_reserved=true",
 		Why:  tooSeldom,
-		Old:  "\t\tcq.Delete(ctrl.Log, key)",
-		New:  "\t\tif !MUTANT {\n\t\t\tcq.Delete(ctrl.Log, key)\n\t\t}",
+		Old:  "\tc.delete(ctrl.Log, key)\n\treturn isHead",
+		New:  "\tif !MUTANT {\n\t\tc.delete(ctrl.Log, key)\n\t}\n\treturn isHead",
+	},
+	{
+		Name: "asleep-when-a-queue-becomes-active", File: "pkg/cache/queue/inadmissible_workloads.go",
+		Test: "pkg/cache/queue TestActiveClusterQueueWakesUpScheduler/gate_true",
+		Why:  tooShort,
+		Old:  "m.lookAgain()",
+		New:  "if !MUTANT {\nm.lookAgain()\n}",
 	},
 	{
 		// A pod group that lost a pod would wait in the gauges, until it has another.

@@ -102,6 +102,23 @@ func (c *ClusterQueue) stopWaiting(key workload.Reference) {
 	}
 }
 
+// deleteHead returns true if the workload was the head that the scheduler tries.
+func (c *ClusterQueue) deleteHead(key workload.Reference) bool {
+	c.rwm.Lock()
+	defer c.rwm.Unlock()
+	isHead := c.inflight != nil && workload.Key(c.inflight.Obj) == key
+	c.delete(ctrl.Log, key)
+	return isHead
+}
+
+// lookAgain has the scheduler look at the heads of ClusterQueues that may be active now, with
+// nothing inadmissible in them that would move.
+func (m *Manager) lookAgain() {
+	if features.Enabled(features.ACRequeueAfter) {
+		m.Broadcast()
+	}
+}
+
 // isMakingRoom returns true if the workload is put back because others are being
 // preempted for it, or one is being moved.
 func isMakingRoom(reason RequeueReason) bool {
@@ -126,14 +143,16 @@ func (m *Manager) forgetHead(head *workload.Info) {
 }
 
 // forgetHeadWithoutLocalQueue is for a workload that leaves the queues, as with quota, while
-// its LocalQueue is gone: no other path finds its ClusterQueue then, which would count it, and
-// leave it out when it comes back. What was never in a LocalQueue here has been no head.
+// its LocalQueue is gone: no other path finds the ClusterQueue then that has it as its head,
+// would count it, and would leave it out when it comes back. What was never in a LocalQueue
+// here has been no head.
 func (m *Manager) forgetHeadWithoutLocalQueue(key workload.Reference) {
 	if _, wasQueued := m.workloadAssignedQueues[key]; !wasQueued || !features.Enabled(features.ACRequeueAfter) {
 		return
 	}
 	for _, cq := range m.hm.ClusterQueues() {
-		cq.Delete(ctrl.Log, key)
-		m.reportPending(cq)
+		if cq.deleteHead(key) {
+			m.reportPending(cq)
+		}
 	}
 }

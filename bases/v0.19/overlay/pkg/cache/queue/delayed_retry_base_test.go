@@ -24,12 +24,14 @@ import (
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/metrics"
 	preemptexpectations "sigs.k8s.io/kueue/pkg/scheduler/preemption/expectations"
 	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta2"
@@ -44,7 +46,15 @@ func newClusterQueueForTest(ctx context.Context, clk clock.Clock) *ClusterQueue 
 }
 
 func newManagerForTest(cl client.Client) *Manager {
-	return NewManagerForUnitTests(cl, nil, WithPreemptionExpectations(preemptexpectations.New()))
+	return newManagerWithChecker(cl, nil)
+}
+
+func newManagerWithChecker(cl client.Client, checker StatusChecker) *Manager {
+	return NewManagerForUnitTests(cl, checker, WithPreemptionExpectations(preemptexpectations.New()))
+}
+
+func retryInadmissible(_ context.Context, manager *Manager, cq kueue.ClusterQueueReference) {
+	NotifyRetryInadmissible(manager, sets.New(cq))
 }
 
 func addFromLocalQueue(cq *ClusterQueue, lq *LocalQueue) bool {
@@ -168,8 +178,8 @@ func TestHeadOfALocalQueueThatWasGone(t *testing.T) {
 					if comesFirst := cq.pw.matches(workload.Key(wl), false, 0); comesFirst == enabled {
 						t.Errorf("Comes before all others: %v, want %v", comesFirst, !enabled)
 					}
-					if pending := cq.PendingTotal(); (pending == 0) != enabled {
-						t.Errorf("%d are pending", pending)
+					if pending := pendingInMetric(metrics.PendingWorkloads, "cluster_queue", "cq"); (pending == 0) != enabled {
+						t.Errorf("%v are pending in the metric", pending)
 					}
 				} else if requeueWorkload(ctx, manager, &heads[0].Info, RequeueReasonFailedAfterNomination) {
 					t.Error("Requeued without a LocalQueue")
