@@ -56,15 +56,15 @@ type Mutant struct {
 func init() {
 	for i, m := range All {
 		if base, found := testsOfBase[m.Name]; found {
-			All[i].Test, All[i].Why = base.Test, base.Why
+			All[i].Rules, All[i].Test, All[i].Why = nil, base.Test, base.Why
 		}
 	}
 }
 
-// Table lists the mutants, and what finds them, in Markdown.
+// Table lists the mutants of the page of this base, and what finds them, in Markdown.
 func Table() string {
 	table := "| Mutant | Changes | Found by | Why not by the simulation |\n|---|---|---|---|\n"
-	for _, m := range All {
+	for _, m := range inPage() {
 		finder := "the simulation: " + strings.Join(m.Rules, "; ")
 		if pkg, test, found := strings.Cut(m.Test, " "); found {
 			finder = fmt.Sprintf("`%s` in `%s`", test, pkg)

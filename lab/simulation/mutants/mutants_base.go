@@ -28,6 +28,11 @@ const (
 	leaveOldQueue = "features.Enabled(features.ACRequeueAfter) || workload.MustWait(older) {\n\t\tm.leaveQueueOf(older, latest)"
 )
 
+// pageIsWhole: the page has all mutants, and tells of what readers have found.
+const pageIsWhole = true
+
+func inPage() []Mutant { return All }
+
 var ofBase = []Mutant{
 	{
 		Name: "copy-of-an-eviction-before", File: "pkg/controller/admissionchecks/multikueue/delayed_retry_base.go",

@@ -54,7 +54,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestPage wants the page to have all mutants, each with what finds it.
+// TestPage wants the page of the base to have its mutants, each with what finds it.
 func TestPage(t *testing.T) {
 	const page = "README.md"
 	names := make(map[string]bool)
@@ -80,7 +80,7 @@ func TestPage(t *testing.T) {
 				t.Errorf("%s tells of %s, which is no mutant", page, name[1])
 			}
 		}
-		if strings.Count(rows, "\n| ") != lines {
+		if pageIsWhole && strings.Count(rows, "\n| ") != lines {
 			t.Errorf("%s does not have %d lines after %q", page, lines, heading)
 		}
 	}
@@ -91,7 +91,7 @@ func TestPage(t *testing.T) {
 		return
 	}
 	if diff := cmp.Diff(Table(), "| Mutant | Changes |"+old); diff != "" {
-		t.Errorf("%s is old: run go test ./simulation/mutants -update in lab (-want,+got):\n%s", page, diff)
+		t.Errorf("%s is old: see there how it is written (-want,+got):\n%s", page, diff)
 	}
 }
 

@@ -16,6 +16,8 @@ limitations under the License.
 
 package mutants
 
+import "slices"
+
 // What differs between the versions of Kueue.
 
 const (
@@ -28,6 +30,16 @@ const (
 	// leaveOldQueue is when the queues take one out that was moved.
 	leaveOldQueue = "features.Enabled(features.ACRequeueAfter) {\n\t\tm.deleteWorkloadWithoutLock"
 )
+
+// pageIsWhole: the page has what differs from that of v0.14.
+const pageIsWhole = false
+
+func inPage() []Mutant {
+	return slices.DeleteFunc(slices.Clone(All), func(m Mutant) bool {
+		_, otherTest := testsOfBase[m.Name]
+		return !otherTest && !slices.ContainsFunc(ofBase, func(own Mutant) bool { return own.Name == m.Name })
+	})
+}
 
 var ofBase = []Mutant{
 	{
