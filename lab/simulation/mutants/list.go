@@ -994,6 +994,13 @@ var All = append([]Mutant{
 		New:  "slice.Status.ClusterName != nil && !MUTANT)",
 	},
 	{
+		Name: "put-back-before-dra-is-looked-up", File: queues,
+		Test: "pkg/cache/queue TestRequeueWorkloadWithDRAThatAsksForOthersNow/reconciled_before_false",
+		Why:  noDRA,
+		Old:  "&& m.isQueuedByReconcile(now) && !asksForTheSame(judged, now)",
+		New:  "&& !MUTANT && m.isQueuedByReconcile(now) && !asksForTheSame(judged, now)",
+	},
+	{
 		Name: "slice-of-another-tenant", File: "pkg/workloadslicing/delayed_retry_slices.go",
 		Test: "pkg/controller/jobframework TestIsStoppedForRetry/the_slice_is_of_another_job",
 		Why:  tenants,

@@ -126,6 +126,13 @@ func asksForTheSame(judged, now *kueue.Workload) bool {
 		equality.Semantic.DeepEqual(judged.Status.ReclaimablePods, now.Status.ReclaimablePods)
 }
 
+// isLeftToReconcile returns true for a workload that the scheduler puts back, and that asks for
+// others now, if only Reconcile can tell what they need. It queues the workload, if it has not
+// done so yet; with the requests of before it would get quota for those.
+func (m *Manager) isLeftToReconcile(judged, now *kueue.Workload) bool {
+	return features.Enabled(features.ACRequeueAfter) && m.isQueuedByReconcile(now) && !asksForTheSame(judged, now)
+}
+
 // reportRemaining tells the metrics what is pending in cq without a LocalQueue that is
 // deleted or stopped: the base waits for the next event there.
 func (m *Manager) reportRemaining(cq *ClusterQueue) {

@@ -583,3 +583,68 @@ func TestActiveClusterQueueWakesUpScheduler(t *testing.T) {
 		})
 	}
 }
+
+// What a workload needs of DRA is looked up by Reconcile, which may come before or after the
+// scheduler puts the workload back that it has tried as it was before.
+func TestRequeueWorkloadWithDRAThatAsksForOthersNow(t *testing.T) {
+	for _, reconciledBefore := range []bool{false, true} {
+		t.Run(fmt.Sprintf("reconciled before %t", reconciledBefore), func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+			features.SetFeatureGateDuringTest(t, draGate, true)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			pods := func(count int) *utiltestingapi.WorkloadWrapper {
+				return utiltestingapi.MakeWorkload("wl", defaultNamespace).Queue("lq").Generation(int64(count)).PodSets(
+					*utiltestingapi.MakePodSet(kueue.DefaultPodSetName, count).Limit(corev1.ResourceCPU, "1").ResourceClaimTemplate("claim", "template").Obj())
+			}
+			cl := utiltesting.NewFakeClient(utiltesting.MakeNamespace(defaultNamespace))
+			manager := newManagerForTest(cl)
+			if err := manager.AddClusterQueue(ctx, utiltestingapi.MakeClusterQueue("cq").Obj()); err != nil {
+				t.Fatalf("Failed adding ClusterQueue: %v", err)
+			}
+			if err := manager.AddLocalQueue(ctx, utiltestingapi.MakeLocalQueue("lq", defaultNamespace).ClusterQueue("cq").Obj()); err != nil {
+				t.Fatalf("Failed adding LocalQueue: %v", err)
+			}
+			if err := cl.Create(ctx, pods(2).Obj()); err != nil {
+				t.Fatalf("Failed creating workload: %v", err)
+			}
+			if err := addOrUpdateWorkload(ctx, manager, pods(2).Obj()); err != nil {
+				t.Fatalf("Failed adding workload: %v", err)
+			}
+			cq := manager.getClusterQueue("cq")
+			head := cq.Pop()
+			if head == nil {
+				t.Fatal("The workload is not in the queue")
+			}
+			scaled := &kueue.Workload{}
+			if err := cl.Get(ctx, client.ObjectKeyFromObject(head.Obj), scaled); err != nil {
+				t.Fatalf("Getting the workload: %v", err)
+			}
+			scaled.Generation, scaled.Spec = 3, pods(3).Obj().Spec
+			if err := cl.Update(ctx, scaled); err != nil {
+				t.Fatalf("Scaling the workload: %v", err)
+			}
+			reconcile := func() {
+				if err := addOrUpdateWorkload(ctx, manager, scaled.DeepCopy()); err != nil {
+					t.Fatalf("Failed adding workload: %v", err)
+				}
+			}
+			if reconciledBefore {
+				reconcile()
+			}
+			requeueWorkload(ctx, manager, head, RequeueReasonFailedAfterNomination)
+			if !reconciledBefore {
+				if again := cq.Pop(); again != nil {
+					t.Fatalf("Tried before it is reconciled: %v", again.TotalRequests)
+				}
+				reconcile()
+			}
+			again := cq.Pop()
+			if again == nil {
+				t.Fatal("The workload is not in the queue any more")
+			}
+			if got := again.TotalRequests[0].Count; got != 3 {
+				t.Errorf("It asks for quota for %d pods, want 3", got)
+			}
+		})
+	}
+}

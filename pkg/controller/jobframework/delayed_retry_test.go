@@ -17,6 +17,8 @@ limitations under the License.
 package jobframework
 
 import (
+	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,6 +31,7 @@ import (
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/podset"
 	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
 	utiltestingjob "sigs.k8s.io/kueue/pkg/util/testingjobs/job"
@@ -281,5 +284,33 @@ func TestJobDeactivatedAgainIsKept(t *testing.T) {
 				t.Errorf("Unexpected deletion of the job after %s, %v; want %s", after, err, tc.want)
 			}
 		})
+	}
+}
+
+type stoppedJob struct{ fakeJob }
+
+func (stoppedJob) Stop(context.Context, client.Client, []podset.PodSetInfo, StopReason, string) (bool, error) {
+	return true, nil
+}
+
+// A controller may say anything, and users read it in the events of their jobs.
+func TestEventsHaveTheWordsOfChecks(t *testing.T) {
+	ctx, _ := utiltesting.ContextWithLog(t)
+	const words = "90% used"
+	job := stoppedJob{fakeJob{gvk: jobGVK, object: utiltestingjob.MakeJob("job", "ns").Obj()}}
+	wl := utiltestingapi.MakeWorkload("wl", "ns").AdmissionCheck(kueue.AdmissionCheckState{Name: "check", State: kueue.CheckStatePending, Message: words}).Obj()
+	recorder := &utiltesting.EventRecorder{}
+	r := &JobReconciler{client: utiltesting.NewClientBuilder().WithObjects(wl, job.object).Build(), record: recorder}
+	r.recordAdmissionCheckUpdate(wl, job)
+	if err := r.stopJob(ctx, job, wl, StopReasonNotAdmitted, words); err != nil {
+		t.Fatalf("Stopping the job: %v", err)
+	}
+	if len(recorder.RecordedEvents) != 2 {
+		t.Fatalf("Unexpected events: %v", recorder.RecordedEvents)
+	}
+	for _, event := range recorder.RecordedEvents {
+		if !strings.HasSuffix(event.Message, words) {
+			t.Errorf("The event %s says %q, want %q", event.Reason, event.Message, words)
+		}
 	}
 }

@@ -32,6 +32,18 @@ func (m *Manager) isQueuedByReconcile(w *kueue.Workload) bool {
 	return dra.NeedsDRAReconcile(w, m.draBackedResources)
 }
 
+// asReconciled returns what the scheduler puts back as Reconcile has queued it meanwhile, if it
+// is left to that, or nil if it has not done so yet.
+func (m *Manager) asReconciled(q *LocalQueue, info *workload.Info, now *kueue.Workload) *workload.Info {
+	if !m.isLeftToReconcile(info.Obj, now) {
+		return info
+	}
+	if queued := q.items[workload.Key(now)]; queued != nil && !m.isLeftToReconcile(queued.Obj, now) {
+		return queued
+	}
+	return nil
+}
+
 // leaveWaiting has the workload, as asCached has it, leave those that wait, if its wait for
 // its checks is over: while a pod group has lost a pod it is not to be queued, and no cycle
 // takes it out of them as it does out of the heap. It returns what notQueued does.

@@ -47,7 +47,7 @@ import (
 func TestRejectedWithManyWords(t *testing.T) {
 	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
 	start := time.Now().Truncate(time.Second)
-	rejected := kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStateRejected, Message: strings.Repeat("no ", 10_922)}
+	rejected := kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStateRejected, Message: "90% used, " + strings.Repeat("no ", 10_919)}
 	for name, wl := range map[string]*utiltestingapi.WorkloadWrapper{
 		"in the queue": retryWorkload(start),
 		"holds quota":  retryWorkload(start).SimpleReserveQuota("cq", "flavor", start),
@@ -60,6 +60,11 @@ func TestRejectedWithManyWords(t *testing.T) {
 			for _, cond := range got.Status.Conditions {
 				if len(cond.Message) > most {
 					t.Errorf("The message of %s has %d characters, a condition holds %d", cond.Type, len(cond.Message), most)
+				}
+			}
+			for _, event := range f.recorder.RecordedEvents {
+				if !strings.Contains(event.Message, "90% used") {
+					t.Errorf("The event %s has other words: %s", event.Reason, event.Message)
 				}
 			}
 		})
