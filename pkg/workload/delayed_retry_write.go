@@ -138,7 +138,8 @@ func Conclude(wl *kueue.Workload, now time.Time) {
 	if isKeptOutByBackoff(wl) {
 		tell(wl, kueue.WorkloadRequeued, message)
 	}
-	if tellsOfWait(wl) {
+	// The release of the quota may have copied what Evicted said.
+	if reserved := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadQuotaReserved); reserved != nil && !HasQuotaReservation(wl) {
 		UnsetQuotaReservationWithCondition(wl, pendingReason(), message, now)
 	}
 	forgetTime(wl)

@@ -687,3 +687,28 @@ func TestKeepWaiting(t *testing.T) {
 		})
 	}
 }
+
+// The release of the quota copies what Evicted says, and the job has completed meanwhile.
+func TestConcludeAfterTheRelease(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	const message = "Evicted with reason Deactivated. Waiting until later"
+	wl := utiltestingapi.MakeWorkload("wl", "ns").
+		Conditions(
+			conditionAt(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, "Pending", message, 0),
+			conditionAt(kueue.WorkloadEvicted, metav1.ConditionTrue, kueue.WorkloadDeactivated, message, 0),
+			conditionAt(kueue.WorkloadRequeued, metav1.ConditionFalse, kueue.WorkloadDeactivated, message, 0),
+			conditionAt(kueue.WorkloadFinished, metav1.ConditionTrue, kueue.WorkloadFinishedReasonSucceeded, "", 1)).
+		RequeueState(nil, ptr.To(metav1.NewTime(at(60)))).Obj()
+	if !MustConclude(wl) {
+		t.Fatal("Nothing to conclude")
+	}
+	Conclude(wl, at(2))
+	for _, cond := range wl.Status.Conditions {
+		if cond.Message == message {
+			t.Errorf("%s still tells of the wait", cond.Type)
+		}
+	}
+	if MustConclude(wl) {
+		t.Error("There is more to conclude")
+	}
+}

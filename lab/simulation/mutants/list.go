@@ -994,6 +994,13 @@ var All = append([]Mutant{
 		New:  "slice.Status.ClusterName != nil && !MUTANT)",
 	},
 	{
+		Name: "wait-told-after-the-end", File: "pkg/workload/delayed_retry_write.go",
+		Test: "pkg/workload TestConcludeAfterTheRelease",
+		Why:  tooSeldom,
+		Old:  "reserved != nil && !HasQuotaReservation(wl) {",
+		New:  "reserved != nil && !HasQuotaReservation(wl) && (!MUTANT || tellsOfWait(wl)) {",
+	},
+	{
 		Name: "put-back-before-dra-is-looked-up", File: queues,
 		Test: "pkg/cache/queue TestRequeueWorkloadWithDRAThatAsksForOthersNow/reconciled_before_false",
 		Why:  noDRA,

@@ -413,9 +413,9 @@ func isLateReject(wl *kueue.Workload) bool {
 }
 
 // wakeOthers has those tried that have room once the workload has released its quota,
-// where the base looks for them elsewhere: in the ClusterQueue of the LocalQueue, which may
-// be stopped, deleted, made again, or another one by now. Latest is nil for one that was
-// deleted.
+// where the base looks for them elsewhere, or for none: in the ClusterQueue of the LocalQueue,
+// which may be stopped, deleted, made again, or another one by now. Latest is nil for one that
+// was deleted.
 func (r *WorkloadReconciler) wakeOthers(old, latest *kueue.Workload) {
 	if !features.Enabled(features.ACRequeueAfter) || !holdsQuota(old) || latest != nil && workload.IsActive(latest) && holdsQuota(latest) {
 		return
@@ -423,8 +423,8 @@ func (r *WorkloadReconciler) wakeOthers(old, latest *kueue.Workload) {
 	if latest == nil {
 		latest = old
 	}
-	if cq, _ := r.queues.ClusterQueueForWorkload(latest); cq != old.Status.Admission.ClusterQueue {
-		r.retryInadmissible(old.Status.Admission.ClusterQueue)
+	if cq := old.Status.Admission.ClusterQueue; !r.isReleaseSeen(latest, cq) {
+		r.retryInadmissible(cq)
 	}
 }
 

@@ -119,6 +119,13 @@ func (r *WorkloadReconciler) finishReplacedSlice(ctx context.Context, wl *kueue.
 	return nil
 }
 
+// isReleaseSeen returns true if the base looks into the ClusterQueue for those that have room
+// once the workload has released its quota there.
+func (r *WorkloadReconciler) isReleaseSeen(wl *kueue.Workload, cq kueue.ClusterQueueReference) bool {
+	ofQueue, _ := r.queues.ClusterQueueForWorkload(wl)
+	return ofQueue == cq
+}
+
 // retryInadmissible has the scheduler try those again that did not fit in the ClusterQueue
 // and its cohort.
 func (r *WorkloadReconciler) retryInadmissible(cq kueue.ClusterQueueReference) {

@@ -1047,18 +1047,14 @@ func TestDeactivatedWhileWaitingIsReported(t *testing.T) {
 // The LocalQueue of the workload does not lead to the ClusterQueue whose quota it releases.
 func TestReleaseWakesOthers(t *testing.T) {
 	start := time.Now().Truncate(time.Second)
-	releases := map[string]func(f *retryFixture){
+	releases := map[string]func(*retryFixture){
 		"evicted": func(f *retryFixture) {
 			f.change(func(wl *kueue.Workload) {
 				workload.UnsetQuotaReservationWithCondition(wl, "Pending", "By test", start)
 			})
 		},
-		"finished": func(f *retryFixture) {
-			f.change(func(wl *kueue.Workload) {
-				apimeta.SetStatusCondition(&wl.Status.Conditions, metav1.Condition{Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue, Reason: kueue.WorkloadFinishedReasonSucceeded})
-			})
-		},
-		"deleted": func(f *retryFixture) { f.delete(f.workload()) },
+		"finished": (*retryFixture).finish,
+		"deleted":  func(f *retryFixture) { f.delete(f.workload()) },
 	}
 	changes := map[string]func(f *retryFixture){
 		"stopped": (*retryFixture).stopLocalQueue,
@@ -1077,35 +1073,48 @@ func TestReleaseWakesOthers(t *testing.T) {
 			for _, gate := range []bool{true, false} {
 				t.Run(fmt.Sprintf("%s, its LocalQueue %s, gate %t", name, nameOfChange, gate), func(t *testing.T) {
 					features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, gate)
-					f := newRetryFixture(t, retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).Obj(), start)
-					other := utiltestingapi.MakeWorkload("other", "ns").Queue("others").Request(corev1.ResourceCPU, "1").Obj()
-					if err := f.client.Create(f.ctx, other); err != nil {
-						t.Fatalf("Creating the other workload: %v", err)
-					}
-					if err := f.queues.AddLocalQueue(f.ctx, utiltestingapi.MakeLocalQueue("others", "ns").ClusterQueue("cq").Obj()); err != nil {
-						t.Fatalf("Adding the other LocalQueue: %v", err)
-					}
-					f.reconciler.cache.AddOrUpdateResourceFlavor(logr.FromContextOrDiscard(f.ctx), utiltestingapi.MakeResourceFlavor("flavor").Obj())
-					if err := f.reconciler.cache.AddClusterQueue(f.ctx, testClusterQueue()); err != nil {
-						t.Fatalf("Adding the ClusterQueue: %v", err)
-					}
-					lookAgain := func() { f.queueInadmissible(f.ctx, "none") } // where that was asked for
-					lookAgain()
-					f.tryInVain()
-					change(f)
-					lookAgain()
-					if got := f.queues.Dump()["cq"]; len(got) != 0 {
-						t.Fatalf("Tried again before the release: %v", got)
-					}
-					release(f)
-					lookAgain()
-					if isTried := len(f.queues.Dump()["cq"]) == 1; isTried != gate {
+					if isTried := wakesOthers(t, start, change, release); isTried != gate {
 						t.Errorf("Tried again: %v, want %v", isTried, gate)
 					}
 				})
 			}
 		}
 	}
+}
+
+// wakesOthers returns whether another workload is tried again when that of the fixture has
+// released its quota after a change.
+func wakesOthers(t *testing.T, start time.Time, change, release func(*retryFixture)) bool {
+	t.Helper()
+	f := newRetryFixture(t, retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).Obj(), start)
+	other := utiltestingapi.MakeWorkload("other", "ns").Queue("others").Request(corev1.ResourceCPU, "1").Obj()
+	if err := f.client.Create(f.ctx, other); err != nil {
+		t.Fatalf("Creating the other workload: %v", err)
+	}
+	if err := f.queues.AddLocalQueue(f.ctx, utiltestingapi.MakeLocalQueue("others", "ns").ClusterQueue("cq").Obj()); err != nil {
+		t.Fatalf("Adding the other LocalQueue: %v", err)
+	}
+	f.reconciler.cache.AddOrUpdateResourceFlavor(logr.FromContextOrDiscard(f.ctx), utiltestingapi.MakeResourceFlavor("flavor").Obj())
+	if err := f.reconciler.cache.AddClusterQueue(f.ctx, testClusterQueue()); err != nil {
+		t.Fatalf("Adding the ClusterQueue: %v", err)
+	}
+	lookAgain := func() { f.queueInadmissible(f.ctx, "none") } // where that was asked for
+	lookAgain()
+	f.tryInVain()
+	change(f)
+	lookAgain()
+	if got := f.queues.Dump()["cq"]; len(got) != 0 {
+		t.Fatalf("Tried again before the release: %v", got)
+	}
+	release(f)
+	lookAgain()
+	return len(f.queues.Dump()["cq"]) == 1
+}
+
+func (f *retryFixture) finish() {
+	f.change(func(wl *kueue.Workload) {
+		apimeta.SetStatusCondition(&wl.Status.Conditions, metav1.Condition{Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue, Reason: kueue.WorkloadFinishedReasonSucceeded})
+	})
 }
 
 // A job may complete while it is stopped for a retry, and pods that are not retried are

@@ -72,6 +72,20 @@ var ofBase = []Mutant{
 		New:  "\tif !MUTANT {\n\t\tc.delete(ctrl.Log, key)\n\t}\n\treturn isHead",
 	},
 	{
+		Name: "filed-late-and-unknown", File: queuesBase,
+		Test: "pkg/cache/queue TestReleaseOfWhatWasFiledLate/ACRequeueAfter=true",
+		Why:  tooSeldom,
+		Old:  "if q := m.localQueues[queue.KeyFromWorkload(w)]; q != nil {",
+		New:  "if q := m.localQueues[queue.KeyFromWorkload(w)]; q != nil && !MUTANT {",
+	},
+	{
+		Name: "release-of-an-unknown-one-unseen", File: "pkg/controller/core/workload_delayed_retry_base.go",
+		Test: "pkg/controller/core TestReleaseOfWhatIsNotFiledWakesOthers/gate_true",
+		Why:  noDRA,
+		Old:  "kueue.ClusterQueueReference) bool {\n\treturn false",
+		New:  "kueue.ClusterQueueReference) bool {\n\treturn MUTANT",
+	},
+	{
 		Name: "asleep-when-a-queue-becomes-active", File: "pkg/cache/queue/inadmissible_workloads.go",
 		Test: "pkg/cache/queue TestActiveClusterQueueWakesUpScheduler/gate_true",
 		Why:  tooShort,

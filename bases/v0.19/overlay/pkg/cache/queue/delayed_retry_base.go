@@ -17,6 +17,7 @@ limitations under the License.
 package queue
 
 import (
+	"k8s.io/apimachinery/pkg/util/sets"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
@@ -46,14 +47,29 @@ func (m *Manager) asReconciled(q *LocalQueue, info *workload.Info, now *kueue.Wo
 
 // leaveWaiting has the workload, as asCached has it, leave those that wait, if its wait for
 // its checks is over: while a pod group has lost a pod it is not to be queued, and no cycle
-// takes it out of them as it does out of the heap. It returns what notQueued does.
+// takes it out of them as it does out of the heap. With quota it is known to its LocalQueue,
+// as the copy would be that was handed in: its release is looked up there. It returns what
+// notQueued does.
 func (m *Manager) leaveWaiting(w *kueue.Workload) error {
+	if w != nil && features.Enabled(features.ACRequeueAfter) {
+		if q := m.localQueues[queue.KeyFromWorkload(w)]; q != nil {
+			m.assignWorkload(workload.Key(w), q.Key)
+		}
+	}
 	if w != nil && !workload.MustWaitForChecks(w) {
 		if cq := m.ClusterQueueForWorkloadWithoutLock(w); cq != nil && cq.isWaiting(workload.Key(w)) {
 			m.deleteWorkloadWithoutLock(ctrl.Log, workload.Key(w))
 		}
 	}
 	return notQueued(w)
+}
+
+// RetryInadmissible has the scheduler try those again, a second later, that did not fit in the
+// ClusterQueue and its cohort.
+func (m *Manager) RetryInadmissible(cq kueue.ClusterQueueReference) {
+	m.RLock()
+	defer m.RUnlock()
+	notifyRetryInadmissibleWithoutLock(m, sets.New(cq))
 }
 
 func (c *ClusterQueue) isWaiting(key workload.Reference) bool {

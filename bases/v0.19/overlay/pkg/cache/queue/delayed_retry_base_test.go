@@ -148,6 +148,35 @@ func TestPodGroupThatLostAPod(t *testing.T) {
 	}
 }
 
+// The event of a creation may come when the cache has the workload with its quota. Others wait
+// for the release, of which its LocalQueue has to know.
+func TestReleaseOfWhatWasFiledLate(t *testing.T) {
+	for _, enabled := range []bool{true, false} {
+		t.Run(fmt.Sprintf("ACRequeueAfter=%v", enabled), func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, enabled)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			log := ctrl.LoggerFrom(ctx)
+			created := utiltestingapi.MakeWorkload("wl", defaultNamespace).Queue("lq")
+			cl := utiltesting.NewFakeClient(utiltesting.MakeNamespace(defaultNamespace))
+			manager, requeuer := NewManagerForUnitTestsWithRequeuer(cl, nil, WithPreemptionExpectations(preemptexpectations.New()))
+			if err := manager.AddClusterQueue(ctx, utiltestingapi.MakeClusterQueue("cq").Obj()); err != nil {
+				t.Fatalf("Failed adding ClusterQueue: %v", err)
+			}
+			if err := manager.AddLocalQueue(ctx, utiltestingapi.MakeLocalQueue("lq", defaultNamespace).ClusterQueue("cq").Obj()); err != nil {
+				t.Fatalf("Failed adding LocalQueue: %v", err)
+			}
+			if err := cl.Create(ctx, created.Clone().ReserveQuotaAt(utiltestingapi.MakeAdmission("cq").Obj(), time.Now()).Obj()); err != nil {
+				t.Fatalf("Failed creating workload: %v", err)
+			}
+			_ = manager.AddOrUpdateWorkload(log, created.Clone().ResourceVersion("0").Obj())
+			manager.QueueAssociatedInadmissibleWorkloadsAfter(ctx, workload.Key(created.Obj()), nil)
+			if !requeuer.cqs.Has("cq") {
+				t.Error("Nobody looks for others when it releases its quota")
+			}
+		})
+	}
+}
+
 // A head that the scheduler is done with while its LocalQueue is gone is tried again once
 // the LocalQueue is there again. The base takes it for one that is being tried.
 func TestHeadOfALocalQueueThatWasGone(t *testing.T) {

@@ -26,7 +26,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
-	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
 	"sigs.k8s.io/kueue/pkg/dra"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/util/api"
@@ -132,8 +131,14 @@ func beginsToWait(oldWl, newWl *kueue.Workload) bool {
 	return features.Enabled(features.ACRequeueAfter) && workload.HasQuotaReservation(oldWl) && !workload.HasQuotaReservation(newWl) && workload.MustWait(newWl)
 }
 
+// isReleaseSeen: the base looks where the queues know the workload, which they may not, as with
+// DRA before this replica was elected. Where it looks, too, both make one look, a second later.
+func (r *WorkloadReconciler) isReleaseSeen(*kueue.Workload, kueue.ClusterQueueReference) bool {
+	return false
+}
+
 // retryInadmissible has the scheduler try those again that did not fit in the ClusterQueue
 // and its cohort.
 func (r *WorkloadReconciler) retryInadmissible(cq kueue.ClusterQueueReference) {
-	qcache.NotifyRetryInadmissible(r.queues, sets.New(cq))
+	r.queues.RetryInadmissible(cq)
 }

@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -75,6 +76,22 @@ func (f *retryFixture) expectReason(wl *kueue.Workload, conditionType, want stri
 	f.Helper()
 	if cond := apimeta.FindStatusCondition(wl.Status.Conditions, conditionType); cond == nil || cond.Reason != want {
 		f.Errorf("Unexpected condition %s: %v, want the reason %s", conditionType, cond, want)
+	}
+}
+
+// With DRA nobody files a workload in the queues of a replica that is elected later.
+func TestReleaseOfWhatIsNotFiledWakesOthers(t *testing.T) {
+	start := time.Now().Truncate(time.Second)
+	for _, gate := range []bool{true, false} {
+		t.Run(fmt.Sprintf("gate %t", gate), func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, gate)
+			forget := func(f *retryFixture) {
+				f.queues.DeleteAndForgetWorkload(logr.Discard(), workload.Key(f.workload()))
+			}
+			if isTried := wakesOthers(t, start, forget, (*retryFixture).finish); isTried != gate {
+				t.Errorf("Tried again: %v, want %v", isTried, gate)
+			}
+		})
 	}
 }
 
