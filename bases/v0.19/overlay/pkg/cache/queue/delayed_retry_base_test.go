@@ -169,6 +169,7 @@ func TestReleaseOfWhatWasFiledLate(t *testing.T) {
 				t.Fatalf("Failed creating workload: %v", err)
 			}
 			_ = manager.AddOrUpdateWorkload(log, created.Clone().ResourceVersion("0").Obj())
+			requeuer.cqs.Clear()
 			manager.QueueAssociatedInadmissibleWorkloadsAfter(ctx, workload.Key(created.Obj()), nil)
 			if !requeuer.cqs.Has("cq") {
 				t.Error("Nobody looks for others when it releases its quota")
