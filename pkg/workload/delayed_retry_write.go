@@ -139,7 +139,7 @@ func Conclude(wl *kueue.Workload, now time.Time) {
 		tell(wl, kueue.WorkloadRequeued, message)
 	}
 	// The release of the quota may have copied what Evicted said.
-	if reserved := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadQuotaReserved); reserved != nil && !HasQuotaReservation(wl) {
+	if reserved := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadQuotaReserved); reserved != nil && !HasQuotaReservation(wl) && !isOnHold(wl) {
 		UnsetQuotaReservationWithCondition(wl, pendingReason(), message, now)
 	}
 	forgetTime(wl)

@@ -997,8 +997,8 @@ var All = append([]Mutant{
 		Name: "wait-told-after-the-end", File: "pkg/workload/delayed_retry_write.go",
 		Test: "pkg/workload TestConcludeAfterTheRelease",
 		Why:  tooSeldom,
-		Old:  "reserved != nil && !HasQuotaReservation(wl) {",
-		New:  "reserved != nil && !HasQuotaReservation(wl) && (!MUTANT || tellsOfWait(wl)) {",
+		Old:  "&& !HasQuotaReservation(wl) && !isOnHold(wl) {\n\t\tUnsetQuotaReservationWithCondition(wl, pendingReason(), message, now)\n\t}\n\tforgetTime(wl)",
+		New:  "&& !HasQuotaReservation(wl) && !isOnHold(wl) && (!MUTANT || tellsOfWait(wl)) {\n\t\tUnsetQuotaReservationWithCondition(wl, pendingReason(), message, now)\n\t}\n\tforgetTime(wl)",
 	},
 	{
 		Name: "put-back-before-dra-is-looked-up", File: queues,

@@ -34,15 +34,26 @@ func (m *Manager) isQueuedByReconcile(w *kueue.Workload) bool {
 }
 
 // asReconciled returns what the scheduler puts back as Reconcile has queued it meanwhile, if it
-// is left to that, or nil if it has not done so yet.
+// is left to that, or nil if it has not done so yet. Notes are written on info, as it is now.
 func (m *Manager) asReconciled(q *LocalQueue, info *workload.Info, now *kueue.Workload) *workload.Info {
 	if !m.isLeftToReconcile(info.Obj, now) {
 		return info
 	}
-	if queued := q.items[workload.Key(now)]; queued != nil && !m.isLeftToReconcile(queued.Obj, now) {
-		return queued
+	queued := q.items[workload.Key(now)]
+	isReconciled := queued != nil && !m.isLeftToReconcile(queued.Obj, now) && !isFiledToWait(queued.Obj)
+	info.Obj = now
+	if !isReconciled {
+		return nil
 	}
-	return nil
+	reconciled := *queued // which the ClusterQueue may have
+	return &reconciled
+}
+
+// isFiledToWait returns true for what is filed without a look at what it needs of DRA, which
+// does not matter while it waits.
+func isFiledToWait(wl *kueue.Workload) bool {
+	_, backsOff := workload.BackoffWithoutCondition(wl)
+	return backsOff || workload.MustWait(wl)
 }
 
 // leaveWaiting has the workload, as asCached has it, leave those that wait, if its wait for
