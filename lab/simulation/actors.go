@@ -216,7 +216,8 @@ func (w *World) corrections() []func() error {
 	var corrections []func() error
 	for _, wl := range w.workloads() {
 		for _, check := range wl.Status.AdmissionChecks {
-			if c := w.checks[check.Name]; len(c) > 0 && check.LastTransitionTime.UTC().Year() > 9999 {
+			year := check.LastTransitionTime.UTC().Year()
+			if c := w.checks[check.Name]; len(c) > 0 && (year > 9999 || year <= 1) {
 				corrections = append(corrections, func() error {
 					c[0].read(wl.Name)
 					c[0].say(wl.Name, verdict{state: check.State}, applies)
