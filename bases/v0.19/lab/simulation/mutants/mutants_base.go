@@ -72,6 +72,13 @@ var ofBase = []Mutant{
 		New:  "\tif !MUTANT {\n\t\tc.delete(ctrl.Log, key)\n\t}\n\treturn isHead",
 	},
 	{
+		Name: "filed-to-wait-taken-for-looked-up", File: queuesBase,
+		Test: "pkg/cache/queue TestRequeueWorkloadWithDRAThatWasFiledToWait",
+		Why:  noDRA,
+		Old:  "&& !isFiledToWait(queued.Obj)",
+		New:  "&& (MUTANT || !isFiledToWait(queued.Obj))",
+	},
+	{
 		Name: "filed-late-and-unknown", File: queuesBase,
 		Test: "pkg/cache/queue TestReleaseOfWhatWasFiledLate/ACRequeueAfter=true",
 		Why:  tooSeldom,

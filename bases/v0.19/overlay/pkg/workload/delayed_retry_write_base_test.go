@@ -22,6 +22,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	testingclock "k8s.io/utils/clock/testing"
@@ -90,5 +91,19 @@ func TestHoldClosesPreemptionGates(t *testing.T) {
 			t.Errorf("Unexpected condition at %v: %v", seconds, blocked)
 		}
 		wl.Status.AdmissionChecks[0].RequeueAfterSeconds = ptr.To[int32](90)
+	}
+}
+
+// A job that wants no quota now says so still when it has ended.
+func TestConcludeOnHold(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	onHold := conditionAt(kueue.WorkloadQuotaReserved, metav1.ConditionFalse, kueue.WorkloadOnHold, "Scaled to zero", 0)
+	wl := evictedByRetry(0, 60).Conditions(onHold, conditionAt(kueue.WorkloadFinished, metav1.ConditionTrue, kueue.WorkloadFinishedReasonSucceeded, "", 1)).Obj()
+	if !MustConclude(wl) {
+		t.Fatal("Nothing to conclude")
+	}
+	Conclude(wl, at(2))
+	if diff := cmp.Diff(&onHold, apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadQuotaReserved)); diff != "" {
+		t.Errorf("Unexpected condition (-want,+got):\n%s", diff)
 	}
 }

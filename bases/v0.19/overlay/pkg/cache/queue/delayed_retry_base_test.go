@@ -178,6 +178,70 @@ func TestReleaseOfWhatWasFiledLate(t *testing.T) {
 	}
 }
 
+// What waits is filed without a look at what it needs of DRA. Between the requeue and that
+// look the scheduler puts back what it has tried as it was before.
+func TestRequeueWorkloadWithDRAThatWasFiledToWait(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	features.SetFeatureGateDuringTest(t, draGate, true)
+	ctx, _ := utiltesting.ContextWithLog(t)
+	pods := func(count int, requeued metav1.ConditionStatus) *kueue.Workload {
+		return utiltestingapi.MakeWorkload("wl", defaultNamespace).Queue("lq").Generation(int64(count)).PodSets(
+			*utiltestingapi.MakePodSet(kueue.DefaultPodSetName, count).ResourceClaimTemplate("claim", "template").Obj()).
+			Condition(metav1.Condition{Type: kueue.WorkloadRequeued, Status: requeued, Reason: kueue.WorkloadEvictedByAdmissionCheck}).Obj()
+	}
+	cl := utiltesting.NewClientBuilder().WithObjects(utiltesting.MakeNamespace(defaultNamespace)).WithStatusSubresource(&kueue.Workload{}).Build()
+	manager := newManagerForTest(cl)
+	if err := manager.AddClusterQueue(ctx, utiltestingapi.MakeClusterQueue("cq").Obj()); err != nil {
+		t.Fatalf("Failed adding ClusterQueue: %v", err)
+	}
+	if err := manager.AddLocalQueue(ctx, utiltestingapi.MakeLocalQueue("lq", defaultNamespace).ClusterQueue("cq").Obj()); err != nil {
+		t.Fatalf("Failed adding LocalQueue: %v", err)
+	}
+	stored := pods(2, metav1.ConditionTrue)
+	if err := cl.Create(ctx, stored); err != nil {
+		t.Fatalf("Failed creating workload: %v", err)
+	}
+	// change has the cache know of it, and file queues the workload as it is there.
+	change := func(wl *kueue.Workload) {
+		stored.Generation, stored.Spec = wl.Generation, wl.Spec
+		if err := cl.Update(ctx, stored); err != nil {
+			t.Fatalf("Changing the workload: %v", err)
+		}
+		stored.Status.Conditions = wl.Status.Conditions
+		if err := cl.Status().Update(ctx, stored); err != nil {
+			t.Fatalf("Changing the status: %v", err)
+		}
+	}
+	file := func() {
+		if err := addOrUpdateWorkload(ctx, manager, stored.DeepCopy()); err != nil {
+			t.Fatalf("Failed adding workload: %v", err)
+		}
+	}
+	change(pods(2, metav1.ConditionTrue))
+	file()
+	heads := manager.Heads(ctx)
+	if len(heads) != 1 {
+		t.Fatalf("%d heads, want 1", len(heads))
+	}
+	change(pods(3, metav1.ConditionFalse))
+	file()
+	change(pods(3, metav1.ConditionTrue))
+	if requeueWorkload(ctx, manager, &heads[0].Info, RequeueReasonFailedAfterNomination) {
+		t.Error("Put back before what it needs is looked up")
+	}
+	if got := heads[0].Info.Obj.Generation; got != 3 {
+		t.Errorf("The scheduler would tell of the workload of generation %d, want 3", got)
+	}
+	file()
+	head := manager.getClusterQueue("cq").Pop()
+	if head == nil {
+		t.Fatal("The workload is not in the queue")
+	}
+	if got := head.TotalRequests[0].Count; got != 3 {
+		t.Errorf("It asks for quota for %d pods, want 3", got)
+	}
+}
+
 // A head that the scheduler is done with while its LocalQueue is gone is tried again once
 // the LocalQueue is there again. The base takes it for one that is being tried.
 func TestHeadOfALocalQueueThatWasGone(t *testing.T) {
