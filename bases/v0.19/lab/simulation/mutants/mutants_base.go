@@ -82,8 +82,8 @@ var ofBase = []Mutant{
 		Name: "filed-late-and-unknown", File: queuesBase,
 		Test: "pkg/cache/queue TestReleaseOfWhatWasFiledLate/ACRequeueAfter=true",
 		Why:  tooSeldom,
-		Old:  "if q := m.localQueues[queue.KeyFromWorkload(w)]; q != nil {",
-		New:  "if q := m.localQueues[queue.KeyFromWorkload(w)]; q != nil && !MUTANT {",
+		Old:  "if m.localQueues[now] == nil {",
+		New:  "if MUTANT || m.localQueues[now] == nil {",
 	},
 	{
 		Name: "release-of-an-unknown-one-unseen", File: "pkg/controller/core/workload_delayed_retry_base.go",

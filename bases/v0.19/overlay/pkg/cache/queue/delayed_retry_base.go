@@ -58,15 +58,8 @@ func isFiledToWait(wl *kueue.Workload) bool {
 
 // leaveWaiting has the workload, as asCached has it, leave those that wait, if its wait for
 // its checks is over: while a pod group has lost a pod it is not to be queued, and no cycle
-// takes it out of them as it does out of the heap. With quota it is known to its LocalQueue,
-// as the copy would be that was handed in: its release is looked up there. It returns what
-// notQueued does.
+// takes it out of them as it does out of the heap. It returns what notQueued does.
 func (m *Manager) leaveWaiting(w *kueue.Workload) error {
-	if w != nil && features.Enabled(features.ACRequeueAfter) {
-		if q := m.localQueues[queue.KeyFromWorkload(w)]; q != nil {
-			m.assignWorkload(workload.Key(w), q.Key)
-		}
-	}
 	if w != nil && !workload.MustWaitForChecks(w) {
 		if cq := m.ClusterQueueForWorkloadWithoutLock(w); cq != nil && cq.isWaiting(workload.Key(w)) {
 			m.deleteWorkloadWithoutLock(ctrl.Log, workload.Key(w))
@@ -89,10 +82,16 @@ func (c *ClusterQueue) isWaiting(key workload.Reference) bool {
 	return c.waiting.infos[key] != nil
 }
 
-// leaveQueueOf takes the workload out of the queue that it is known to be in, if it
-// was moved since.
+// leaveQueueOf takes the workload out of the queue that it is known to be in, if it was moved
+// since, and has it known to that of now, as the copy would be that was handed in: also with
+// quota, for what it frees is looked up there.
 func (m *Manager) leaveQueueOf(_, latest *kueue.Workload) {
-	m.leaveOldQueue(workload.Key(latest), queue.KeyFromWorkload(latest))
+	key, now := workload.Key(latest), queue.KeyFromWorkload(latest)
+	if m.localQueues[now] == nil {
+		m.leaveOldQueue(key, now)
+		return
+	}
+	m.assignWorkload(key, now)
 }
 
 // leaveOldQueue has a workload leave the queue that it is known to be in before it is
