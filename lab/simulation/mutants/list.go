@@ -932,8 +932,15 @@ var All = append([]Mutant{
 		Name: "others-asleep-after-a-release", File: reconciler,
 		Test: "pkg/controller/core TestReleaseWakesOthers/evicted,_its_LocalQueue_stopped,_gate_true",
 		Why:  tooSeldom,
-		Old:  "!holdsQuota(old) || latest != nil",
-		New:  "MUTANT || !holdsQuota(old) || latest != nil",
+		Old:  "!features.Enabled(features.ACRequeueAfter) || !holdsQuota(old) {",
+		New:  "MUTANT || !features.Enabled(features.ACRequeueAfter) || !holdsQuota(old) {",
+	},
+	{
+		Name: "others-asleep-when-quota-moves", File: reconciler,
+		Test: "pkg/controller/core TestMoveOfQuotaWakesOthers/to_another_flavor,_gate_true",
+		Why:  tooSeldom,
+		Old:  "return a.ClusterQueue == b.ClusterQueue &&",
+		New:  "return MUTANT || a.ClusterQueue == b.ClusterQueue &&",
 	},
 	{
 		// No other one is nominated while the check of MultiKueue is Ready.

@@ -19,6 +19,7 @@ package core
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -415,17 +416,29 @@ func isLateReject(wl *kueue.Workload) bool {
 // wakeOthers has those tried that have room once the workload has released its quota,
 // where the base looks for them elsewhere, or for none: in the ClusterQueue of the LocalQueue,
 // which may be stopped, deleted, made again, or another one by now. Latest is nil for one that
-// was deleted.
+// was deleted. After a gap in the watch one event may tell of a release and of another quota,
+// for which the base does not look.
 func (r *WorkloadReconciler) wakeOthers(old, latest *kueue.Workload) {
-	if !features.Enabled(features.ACRequeueAfter) || !holdsQuota(old) || latest != nil && workload.IsActive(latest) && holdsQuota(latest) {
+	if !features.Enabled(features.ACRequeueAfter) || !holdsQuota(old) {
 		return
 	}
 	if latest == nil {
 		latest = old
+	} else if workload.IsActive(latest) && holdsQuota(latest) {
+		if !isSameQuota(old.Status.Admission, latest.Status.Admission) {
+			r.retryInadmissible(old.Status.Admission.ClusterQueue)
+		}
+		return
 	}
 	if cq := old.Status.Admission.ClusterQueue; !r.isReleaseSeen(latest, cq) {
 		r.retryInadmissible(cq)
 	}
+}
+
+// isSameQuota returns true if both are of one ClusterQueue, with the same flavors.
+func isSameQuota(a, b *kueue.Admission) bool {
+	return a.ClusterQueue == b.ClusterQueue && slices.EqualFunc(a.PodSetAssignments, b.PodSetAssignments,
+		func(a, b kueue.PodSetAssignment) bool { return maps.Equal(a.Flavors, b.Flavors) })
 }
 
 // holdsQuota returns true for a quota that the cache accounts for while the workload is active.

@@ -1082,6 +1082,43 @@ func TestReleaseWakesOthers(t *testing.T) {
 	}
 }
 
+// After a gap in the watch one event tells of the release and of the next quota.
+func TestMoveOfQuotaWakesOthers(t *testing.T) {
+	start := time.Now().Truncate(time.Second)
+	for name, tc := range map[string]struct {
+		move func(*kueue.Admission)
+		want bool
+	}{
+		"to another ClusterQueue": {
+			move: func(admission *kueue.Admission) { admission.ClusterQueue = "another" },
+			want: true,
+		},
+		"to another flavor": {
+			move: func(admission *kueue.Admission) {
+				admission.PodSetAssignments[0].Flavors[corev1.ResourceCPU] = "another"
+			},
+			want: true,
+		},
+		"nowhere": {
+			move: func(admission *kueue.Admission) {
+				admission.PodSetAssignments[0].DelayedTopologyRequest = ptr.To(kueue.DelayedTopologyRequestStateReady)
+			},
+		},
+	} {
+		for _, gate := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, gate %t", name, gate), func(t *testing.T) {
+				features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, gate)
+				move := func(f *retryFixture) {
+					f.change(func(wl *kueue.Workload) { tc.move(wl.Status.Admission) })
+				}
+				if isTried := wakesOthers(t, start, func(*retryFixture) {}, move); isTried != (tc.want && gate) {
+					t.Errorf("Tried again: %v, want %v", isTried, tc.want && gate)
+				}
+			})
+		}
+	}
+}
+
 // wakesOthers returns whether another workload is tried again when that of the fixture has
 // released its quota after a change.
 func wakesOthers(t *testing.T, start time.Time, change, release func(*retryFixture)) bool {

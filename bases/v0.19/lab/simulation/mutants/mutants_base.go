@@ -75,8 +75,8 @@ var ofBase = []Mutant{
 		Name: "filed-to-wait-taken-for-looked-up", File: queuesBase,
 		Test: "pkg/cache/queue TestRequeueWorkloadWithDRAThatWasFiledToWait",
 		Why:  noDRA,
-		Old:  "&& !isFiledToWait(queued.Obj)",
-		New:  "&& (MUTANT || !isFiledToWait(queued.Obj))",
+		Old:  "|| isFiledToWait(queued.Obj)",
+		New:  "|| !MUTANT && isFiledToWait(queued.Obj)",
 	},
 	{
 		Name: "filed-late-and-unknown", File: queuesBase,

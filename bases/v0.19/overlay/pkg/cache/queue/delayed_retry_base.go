@@ -34,15 +34,14 @@ func (m *Manager) isQueuedByReconcile(w *kueue.Workload) bool {
 }
 
 // asReconciled returns what the scheduler puts back as Reconcile has queued it meanwhile, if it
-// is left to that, or nil if it has not done so yet. Notes are written on info, as it is now.
+// is left to that, or nil if it has not done so yet. Info stays what was judged: a note on that
+// is refused, and the workload put back anew.
 func (m *Manager) asReconciled(q *LocalQueue, info *workload.Info, now *kueue.Workload) *workload.Info {
 	if !m.isLeftToReconcile(info.Obj, now) {
 		return info
 	}
 	queued := q.items[workload.Key(now)]
-	isReconciled := queued != nil && !m.isLeftToReconcile(queued.Obj, now) && !isFiledToWait(queued.Obj)
-	info.Obj = now
-	if !isReconciled {
+	if queued == nil || m.isLeftToReconcile(queued.Obj, now) || isFiledToWait(queued.Obj) {
 		return nil
 	}
 	reconciled := *queued // which the ClusterQueue may have
@@ -86,6 +85,9 @@ func (c *ClusterQueue) isWaiting(key workload.Reference) bool {
 // since, and has it known to that of now, as the copy would be that was handed in: also with
 // quota, for what it frees is looked up there.
 func (m *Manager) leaveQueueOf(_, latest *kueue.Workload) {
+	if !features.Enabled(features.ACRequeueAfter) {
+		return // the base has it leave the old one as it files it
+	}
 	key, now := workload.Key(latest), queue.KeyFromWorkload(latest)
 	if m.localQueues[now] == nil {
 		m.leaveOldQueue(key, now)
