@@ -82,6 +82,7 @@ func Repair(wl *kueue.Workload) {
 			*t = repaired(wl, *t)
 		}
 	}
+	repairOfBase(wl)
 }
 
 // Of returns the time, or zero if it is not set, or sent as null.

@@ -17,8 +17,11 @@ limitations under the License.
 package multikueue
 
 import (
+	"k8s.io/utils/ptr"
+
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
 	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/util/admissioncheck"
 	"sigs.k8s.io/kueue/pkg/workload"
 )
 
@@ -37,4 +40,16 @@ func needsWorker(acs *kueue.AdmissionCheckState, local *kueue.Workload) bool {
 		return false
 	}
 	return acs.State == kueue.CheckStateReady
+}
+
+// countAnew has a check that was Ready count from zero in what is written to wl, before it
+// changes to the next state: it has succeeded.
+func countAnew(wl *kueue.Workload, acs *kueue.AdmissionCheckState, next kueue.CheckState) {
+	if !features.Enabled(features.ACRequeueAfter) || acs.State != kueue.CheckStateReady || next == kueue.CheckStateReady || acs.RetryCount == nil {
+		return
+	}
+	acs.RetryCount = ptr.To[int32](0)
+	if existing := admissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, acs.Name); existing != nil {
+		existing.RetryCount = ptr.To[int32](0)
+	}
 }

@@ -20,6 +20,7 @@ import (
 	"encoding/json"
 	"iter"
 	"maps"
+	"math"
 	"strconv"
 	"strings"
 
@@ -85,13 +86,17 @@ func usedAttemptsOf(wl *kueue.Workload) attemptNumbers {
 	return attemptNumbersOf(wl, usedAttemptsAnnotation)
 }
 
+// mostRetries is far from what Kueue counts to. A larger number, which somebody else has
+// written, would be one too large for the number of an attempt.
+const mostRetries = math.MaxInt32 / 2
+
 // retriesOf returns the retries of the present series: none for a check that
 // succeeded, whether its count was reset already or not.
 func retriesOf(check *kueue.AdmissionCheckState) int32 {
 	if check.State == kueue.CheckStateReady {
 		return 0
 	}
-	return ptr.Deref(check.RetryCount, 0)
+	return min(ptr.Deref(check.RetryCount, 0), mostRetries)
 }
 
 // attemptOffset returns the last number of the series before the present one.

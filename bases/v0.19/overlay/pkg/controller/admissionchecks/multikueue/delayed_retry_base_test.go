@@ -68,7 +68,7 @@ func TestEvictedForRetryNeedsNoWorker(t *testing.T) {
 			local := utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault).
 				ReserveQuotaAt(utiltestingapi.MakeAdmission("cq").Obj(), now.Add(-time.Minute)).
 				AdmissionChecks(
-					kueue.AdmissionCheckState{Name: "multikueue", State: kueue.CheckStateReady, LastTransitionTime: metav1.NewTime(now.Add(-time.Minute))},
+					kueue.AdmissionCheckState{Name: "multikueue", State: kueue.CheckStateReady, LastTransitionTime: metav1.NewTime(now.Add(-time.Minute)), RetryCount: ptr.To[int32](2)},
 					kueue.AdmissionCheckState{Name: "budget", State: kueue.CheckStateRetry, LastTransitionTime: metav1.NewTime(now), RequeueAfterSeconds: ptr.To[int32](60)},
 				)
 			if tc.evicted {
@@ -97,8 +97,12 @@ func TestEvictedForRetryNeedsNoWorker(t *testing.T) {
 			if err := cl.Get(ctx, client.ObjectKeyFromObject(local.Obj()), got); err != nil {
 				t.Fatalf("Getting the workload: %v", err)
 			}
+			wantCount := int32(2)
+			if tc.gate && tc.wantState == kueue.CheckStateRetry {
+				wantCount = 0 // it has succeeded
+			}
 			want := []kueue.AdmissionCheckState{
-				{Name: "multikueue", State: tc.wantState},
+				{Name: "multikueue", State: tc.wantState, RetryCount: &wantCount},
 				{Name: "budget", State: kueue.CheckStateRetry, RequeueAfterSeconds: ptr.To[int32](60)},
 			}
 			if diff := cmp.Diff(want, got.Status.AdmissionChecks, cmpopts.IgnoreFields(kueue.AdmissionCheckState{}, "LastTransitionTime", "Message")); diff != "" {
