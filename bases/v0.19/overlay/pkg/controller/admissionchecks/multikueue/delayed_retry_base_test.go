@@ -42,6 +42,9 @@ func TestEvictedForRetryNeedsNoWorker(t *testing.T) {
 	outOfSync := utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault).Condition(metav1.Condition{
 		Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue, Reason: kueue.WorkloadFinishedReasonOutOfSync,
 	})
+	evicted := utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault).Condition(metav1.Condition{
+		Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByPreemption,
+	})
 	cases := map[string]struct {
 		gate      bool
 		evicted   bool
@@ -55,6 +58,9 @@ func TestEvictedForRetryNeedsNoWorker(t *testing.T) {
 		"not evicted, without a worker": {gate: true, wantState: kueue.CheckStateRetry},
 		"not evicted, and the remote one is out of sync": {
 			gate: true, remote: outOfSync.Clone().Obj(), wantState: kueue.CheckStateRetry,
+		},
+		"not evicted, and the remote one is evicted": {
+			gate: true, remote: evicted.Clone().Obj(), wantState: kueue.CheckStateRetry,
 		},
 		"gate off, without a worker": {evicted: true, wantState: kueue.CheckStateRetry},
 		"gate off, and the remote one is out of sync": {
@@ -74,6 +80,9 @@ func TestEvictedForRetryNeedsNoWorker(t *testing.T) {
 			if tc.evicted {
 				local.Condition(metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByAdmissionCheck})
 			}
+			if tc.remote != nil {
+				local.ClusterName("worker")
+			}
 			cl := utiltesting.NewClientBuilder().WithObjects(local.Obj()).WithStatusSubresource(&kueue.Workload{}).
 				WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: utiltesting.TreatSSAAsStrategicMerge}).Build()
 			group := &wlGroup{
@@ -85,6 +94,7 @@ func TestEvictedForRetryNeedsNoWorker(t *testing.T) {
 			}
 			if tc.remote != nil {
 				group.remotes["worker"] = tc.remote
+				group.remoteClients = map[string]*remoteClient{"worker": newRemoteClient(cl, nil, nil, nil, "origin", "worker", nil)}
 			}
 			if err := cl.Get(ctx, client.ObjectKeyFromObject(local.Obj()), group.local); err != nil {
 				t.Fatalf("Getting the workload: %v", err)
