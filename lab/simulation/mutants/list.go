@@ -936,6 +936,13 @@ var All = append([]Mutant{
 		New:  "MUTANT || !features.Enabled(features.ACRequeueAfter) || !holdsQuota(old) {",
 	},
 	{
+		Name: "multikueue-counts-on", File: "pkg/controller/admissionchecks/multikueue/delayed_retry.go",
+		Test: "pkg/controller/admissionchecks/multikueue TestEvictedForRetryNeedsNoWorker/not_evicted,_without_a_worker",
+		Why:  tooSeldom,
+		Old:  "acs.State != kueue.CheckStateReady || next",
+		New:  "MUTANT || acs.State != kueue.CheckStateReady || next",
+	},
+	{
 		Name: "others-asleep-when-quota-moves", File: reconciler,
 		Test: "pkg/controller/core TestMoveOfQuotaWakesOthers/to_another_flavor,_gate_true",
 		Why:  tooSeldom,
