@@ -18,7 +18,6 @@ package provisioning
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"testing"
 	"time"
@@ -53,17 +52,6 @@ func testRequest(check string, attempt int, conditions ...string) autoscaling.Pr
 
 func testCheckState(name kueue.AdmissionCheckReference, state kueue.CheckState, retryCount *int32) kueue.AdmissionCheckState {
 	return kueue.AdmissionCheckState{Name: name, State: state, RetryCount: retryCount}
-}
-
-// A count that somebody else has written leaves room for the number of an attempt.
-func TestNextAttemptAfterTheMostRetries(t *testing.T) {
-	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
-	wl := utiltestingapi.MakeWorkload("wl", TestNamespace).
-		AdmissionChecks(testCheckState("check", kueue.CheckStatePending, ptr.To[int32](math.MaxInt32))).Obj()
-	attempt := nextAttempt(wl, "check", 1)
-	if _, got, ok := parseRequestName(wl, ProvisioningRequestName(wl.Name, "check", attempt)); !ok || got != attempt || attempt < 1 {
-		t.Errorf("Attempt %d, of which the name says %d, %t", attempt, got, ok)
-	}
 }
 
 func TestPlanAttempts(t *testing.T) {

@@ -840,3 +840,14 @@ func TestReconcileDelayedRetryConflict(t *testing.T) {
 		})
 	}
 }
+
+// A count that somebody else has written leaves room for the number of an attempt.
+func TestNextAttemptAfterTheMostRetries(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	wl := utiltestingapi.MakeWorkload("wl", TestNamespace).
+		AdmissionChecks(testCheckState("check", kueue.CheckStatePending, ptr.To[int32](math.MaxInt32))).Obj()
+	attempt := nextAttempt(wl, "check", 1)
+	if _, got, ok := parseRequestName(wl, ProvisioningRequestName(wl.Name, "check", attempt)); !ok || got != attempt || attempt < 1 {
+		t.Errorf("Attempt %d, of which the name says %d, %t", attempt, got, ok)
+	}
+}
