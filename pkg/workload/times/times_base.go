@@ -14,8 +14,6 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package times handles times as the API server holds them: in whole seconds, and
-// some that it has stored, but would not take back.
 package times
 
 import kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"

@@ -34,8 +34,8 @@ func (m *Manager) isQueuedByReconcile(w *kueue.Workload) bool {
 }
 
 // asReconciled returns what the scheduler puts back as Reconcile has queued it meanwhile, if it
-// is left to that, or nil if it has not done so yet. Info stays what was judged: a note on that
-// is refused, and the workload put back anew.
+// is left to that, or nil if it has not done so yet. Info stays what was judged: where a note on
+// that is refused, and the workload put back once more, it is left to Reconcile again.
 func (m *Manager) asReconciled(q *LocalQueue, info *workload.Info, now *kueue.Workload) *workload.Info {
 	if !m.isLeftToReconcile(info.Obj, now) {
 		return info
