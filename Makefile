@@ -13,7 +13,7 @@ endif
 
 PROJECT := $(CURDIR)
 # What the patches stand on: a folder in bases/. What depends on it, base.yaml says.
-BASE ?= v0.14
+BASE ?= v0.19
 BASES := $(notdir $(wildcard bases/*))
 ifeq ($(filter $(BASE),$(BASES)),)
 $(error BASE=$(BASE): there is no such base; take one of: $(BASES))
@@ -22,7 +22,7 @@ endif
 base_says = $(shell sed -n 's/^$(2): //p' bases/$(1)/base.yaml)
 # lab/ is compiled against this one's tree. It asks Kueue through the API alone, and so
 # tries the Kueue of all bases.
-LAB_BASE := v0.14
+LAB_BASE := v0.19
 LAB_TREE := $(call base_says,$(LAB_BASE),tree)
 BASE_MK := build/$(BASE).mk
 TREE_DIR = $(abspath $(TREE))
@@ -52,7 +52,7 @@ comma := ,
 help: ## Show this list.
 	@echo "Verbs. Variables:"
 	@echo "  BASE=name          what the patches stand on: $(subst $() ,$(comma) ,$(sort $(BASES))) ($(BASE) if none is named); what is made of"
-	@echo "                     another one than $(LAB_BASE) has its name: build/kueue-v0.19, build/bin/v0.19, build/demo-v0.19"
+	@echo "                     another one than $(LAB_BASE) has its name: build/kueue-v0.14, build/bin/v0.14, build/demo-v0.14"
 	@echo "  FORCE=1            put work aside that is not exported"
 	@echo "  AS_IS=1            use the tree as it is"
 	@echo "  TREE=dir           use another tree"

@@ -34,10 +34,12 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/controller/constants"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/workload"
+	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
+	workloadfinish "sigs.k8s.io/kueue/pkg/workload/finish"
 )
 
 // manner is a way in which controllers of admission checks write.
@@ -68,7 +70,7 @@ type checkController struct {
 // read looks at a workload anew.
 func (c *checkController) read(name string) {
 	wl := &unstructured.Unstructured{}
-	wl.SetGroupVersionKind(kueue.GroupVersion.WithKind("Workload"))
+	wl.SetGroupVersionKind(kueue.SchemeGroupVersion.WithKind("Workload"))
 	if err := c.client.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: name}, wl); err != nil {
 		delete(c.seen, name)
 		return
@@ -191,7 +193,7 @@ func (w *World) answers() []func() error {
 			if state == nil || state.State != kueue.CheckStatePending {
 				continue
 			}
-			if workload.HasQuotaReservation(wl) && !workload.IsEvicted(wl) {
+			if workload.HasQuotaReservation(wl) && !workloadevict.IsEvicted(wl) {
 				c.read(wl.Name)
 			} else if c.seen[wl.Name] == nil || !workload.HasQuotaReservation(toWorkload(c.seen[wl.Name])) {
 				continue
@@ -428,7 +430,7 @@ func (w *World) conclude(rng *randSource) error {
 		}
 		open = open[:0]
 		for _, wl := range w.workloads() {
-			if workload.IsFinished(wl) || isLeftByBase(wl) {
+			if workloadfinish.IsFinished(wl) || isLeftByBase(wl) {
 				continue
 			}
 			open = append(open, wl.Name)
@@ -442,7 +444,7 @@ func (w *World) conclude(rng *randSource) error {
 				}
 				continue
 			}
-			if !workload.HasQuotaReservation(wl) || workload.IsEvicted(wl) {
+			if !workload.HasQuotaReservation(wl) || workloadevict.IsEvicted(wl) {
 				w.endWait(wl)
 				continue
 			}
@@ -460,7 +462,7 @@ func (w *World) conclude(rng *randSource) error {
 		time.Sleep(2 * time.Second)
 	}
 	for _, wl := range w.workloads() {
-		if !workload.IsFinished(wl) && !isLeftByBase(wl) && !w.judge.isLeftToBase(wl) {
+		if !workloadfinish.IsFinished(wl) && !isLeftByBase(wl) && !w.judge.isLeftToBase(wl) {
 			return &Violation{Rule: "rule 7, never stuck", Detail: "everything is over, but not " + describe(wl)}
 		}
 	}
@@ -477,7 +479,7 @@ func isLeftByBase(wl *kueue.Workload) bool {
 	if isTooLateForBase(wl) {
 		return true
 	}
-	if baseHasFields && workload.IsEvicted(wl) && apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget) {
+	if baseHasFields && workloadevict.IsEvicted(wl) && apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget) {
 		return true
 	}
 	requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)

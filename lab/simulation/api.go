@@ -43,7 +43,7 @@ import (
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	kueuealpha "sigs.k8s.io/kueue/apis/kueue/v1alpha1"
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
 	"kueue-acrequeueafter/lab/simulation/memapi"
 )
@@ -56,7 +56,7 @@ var (
 	resources []*memapi.Resource
 
 	requests  = autoscaling.SchemeGroupVersion.WithResource("provisioningrequests")
-	workloads = kueue.GroupVersion.WithResource("workloads")
+	workloads = kueue.SchemeGroupVersion.WithResource("workloads")
 )
 
 var logger = func() logr.Logger {
@@ -87,7 +87,7 @@ func loadResources(tree string) error {
 		return fmt.Errorf("no CRDs in %s (%v): run make tree", tree, err)
 	}
 	for _, file := range crds {
-		r, err := memapi.FromCRD(file, kueue.GroupVersion.Version)
+		r, err := memapi.FromCRD(file, kueue.SchemeGroupVersion.Version)
 		if err != nil {
 			return err
 		}

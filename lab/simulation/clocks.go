@@ -29,7 +29,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 )
 
 // There is one clock in a bubble. A manager whose own is some seconds ahead of the API

@@ -25,10 +25,13 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/workload"
 
 	"kueue-acrequeueafter/lab/simulation/memapi"
+
+	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
+	workloadfinish "sigs.k8s.io/kueue/pkg/workload/finish"
 )
 
 // coverage is what schedules came to. A state is what matters of a workload, an
@@ -76,11 +79,11 @@ func (c *coverage) never() []string {
 // placeOf returns "" for one that is finished.
 func placeOf(wl *kueue.Workload) string {
 	switch {
-	case workload.IsFinished(wl):
+	case workloadfinish.IsFinished(wl):
 		return ""
 	case !workload.IsActive(wl):
 		return "inactive"
-	case workload.HasQuotaReservation(wl) && workload.IsEvicted(wl):
+	case workload.HasQuotaReservation(wl) && workloadevict.IsEvicted(wl):
 		return "evicted, the job stops"
 	case workload.IsAdmitted(wl):
 		return "admitted"
@@ -147,7 +150,7 @@ func stateOf(wl *kueue.Workload) string {
 		parts = append(parts, "inactive")
 	}
 	switch {
-	case workload.IsFinished(wl):
+	case workloadfinish.IsFinished(wl):
 		return "finished"
 	case workload.IsAdmitted(wl):
 		parts = append(parts, "admitted")

@@ -29,12 +29,15 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/workload"
 	"sigs.k8s.io/kueue/pkg/workloadslicing"
 
 	"kueue-acrequeueafter/lab/simulation/memapi"
+
+	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
+	workloadfinish "sigs.k8s.io/kueue/pkg/workload/finish"
 )
 
 // An elastic job changes how many pods it has while it runs. For fewer, its workload
@@ -92,7 +95,7 @@ func pods(wl *kueue.Workload) int {
 // isReplaced: another one holds its quota, and it is about to be finished.
 func isReplaced(old *kueue.Workload, all []*kueue.Workload) bool {
 	for _, wl := range all {
-		if key := workloadslicing.ReplacementForKey(wl); key != nil && *key == workload.Key(old) && workload.HasQuotaReservation(wl) && !workload.IsFinished(wl) {
+		if key := workloadslicing.ReplacementForKey(wl); key != nil && *key == workload.Key(old) && workload.HasQuotaReservation(wl) && !workloadfinish.IsFinished(wl) {
 			return true
 		}
 	}
@@ -113,7 +116,7 @@ func takesOver(wl *kueue.Workload, all []*kueue.Workload) bool {
 func (w *World) isScaling(job *batchv1.Job) bool {
 	return workloadslicing.Enabled(job) && !slices.ContainsFunc(w.workloads(), func(wl *kueue.Workload) bool {
 		isOwned := slices.ContainsFunc(wl.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == job.UID })
-		return isOwned && workload.IsAdmitted(wl) && !workload.IsFinished(wl) && pods(wl) == int(*job.Spec.Parallelism)
+		return isOwned && workload.IsAdmitted(wl) && !workloadfinish.IsFinished(wl) && pods(wl) == int(*job.Spec.Parallelism)
 	})
 }
 
@@ -129,7 +132,7 @@ func (j *judge) job(write memapi.Write) {
 	for _, versions := range j.versions {
 		wl := versions[slices.Max(slices.Collect(maps.Keys(versions)))]
 		isOwned := slices.ContainsFunc(wl.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == write.New.GetUID() })
-		if isOwned && workload.IsAdmitted(wl) && !workload.IsEvicted(wl) && !workload.IsFinished(wl) {
+		if isOwned && workload.IsAdmitted(wl) && !workloadevict.IsEvicted(wl) && !workloadfinish.IsFinished(wl) {
 			j.fail("a job that may run", "%s stops %s of %s", write.Caller, write.New.GetName(), describe(wl))
 		}
 	}

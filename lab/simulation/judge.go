@@ -46,8 +46,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	configapi "sigs.k8s.io/kueue/apis/config/v1beta1"
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	configapi "sigs.k8s.io/kueue/apis/config/v1beta2"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/metrics"
 	"sigs.k8s.io/kueue/pkg/util/priority"
@@ -55,6 +55,9 @@ import (
 	"sigs.k8s.io/kueue/pkg/workloadslicing"
 
 	"kueue-acrequeueafter/lab/simulation/memapi"
+
+	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
+	workloadfinish "sigs.k8s.io/kueue/pkg/workload/finish"
 )
 
 // judge holds every write to the rules of the KEP. It computes deadlines on its
@@ -400,7 +403,7 @@ func (j *judge) onWrite(write memapi.Write) {
 			j.requestDeleted(write)
 		case "Workload":
 			delete(j.silent, write.Old.GetName())
-			if wl := j.world.workload(write.Old); workload.HasQuotaReservation(wl) && !workload.IsFinished(wl) {
+			if wl := j.world.workload(write.Old); workload.HasQuotaReservation(wl) && !workloadfinish.IsFinished(wl) {
 				j.releases(wl)
 			}
 		}
@@ -435,7 +438,7 @@ func (j *judge) onWrite(write memapi.Write) {
 		j.moved[wl.Name], j.left[wl.Name] = time.Now(), queueOf(old)
 	}
 	// An activation that was taken back before Kueue acted on it has left no trace.
-	isTakenBack := workload.IsEvictedByDeactivation(old) && !conditionTrue(old, kueue.WorkloadRequeued) && !conditionTrue(old, kueue.WorkloadDeactivationTarget)
+	isTakenBack := workloadevict.IsEvictedByDeactivation(old) && !conditionTrue(old, kueue.WorkloadRequeued) && !conditionTrue(old, kueue.WorkloadDeactivationTarget)
 	if workload.IsActive(old) && !workload.IsActive(wl) && !isTakenBack {
 		j.deactivated[wl.Name] = time.Now()
 	}
@@ -456,13 +459,13 @@ func (j *judge) onWrite(write memapi.Write) {
 			j.reactivated[wl.Name] = true
 		}
 	}
-	if ours && workload.IsEvictedDueToDeactivationByKueue(wl) && !(workload.IsEvictedDueToDeactivationByKueue(old) && evictedAt(old).Equal(evictedAt(wl))) {
+	if ours && workloadevict.IsEvictedDueToDeactivationByKueue(wl) && !(workloadevict.IsEvictedDueToDeactivationByKueue(old) && evictedAt(old).Equal(evictedAt(wl))) {
 		j.givenUp[wl.Name] = time.Now()
 	}
 	if !workload.HasRetryChecks(wl) {
 		delete(j.excused, wl.Name)
 	}
-	if workload.HasQuotaReservation(old) && !workload.IsFinished(old) && (!workload.HasQuotaReservation(wl) || workload.IsFinished(wl)) {
+	if workload.HasQuotaReservation(old) && !workloadfinish.IsFinished(old) && (!workload.HasQuotaReservation(wl) || workloadfinish.IsFinished(wl)) {
 		j.releases(wl)
 	}
 	if since, found := j.localQueues[string(wl.Spec.QueueName)]; found && time.Since(since) > known && isPending(wl) {
@@ -546,7 +549,7 @@ func (j *judge) request(write memapi.Write) {
 	if j.decided.Sub(j.decidedOn.at[name]) < 300*time.Millisecond {
 		return
 	}
-	if wl != nil && features.Enabled(features.ACRequeueAfter) && (!workload.HasQuotaReservation(wl) || workload.IsEvicted(wl) || workloadCheck(wl, provisioningCheck).State == kueue.CheckStateRetry) {
+	if wl != nil && features.Enabled(features.ACRequeueAfter) && (!workload.HasQuotaReservation(wl) || workloadevict.IsEvicted(wl) || workloadCheck(wl, provisioningCheck).State == kueue.CheckStateRetry) {
 		j.fail("rule 14", "%s is created for a workload that waits: %s", write.New.GetName(), describe(wl))
 	}
 }
@@ -638,7 +641,7 @@ const endOfBase = "gate off, the end of the base"
 // excuse: with the gate off Kueue leaves a workload without quota stuck, as it ever
 // did, if a check asks for a retry and there is no time to wait for.
 func (j *judge) excuse(wl *kueue.Workload) {
-	if workload.HasRetryChecks(wl) && requeueAt(wl).IsZero() && (!workload.HasQuotaReservation(wl) || workload.IsEvicted(wl)) {
+	if workload.HasRetryChecks(wl) && requeueAt(wl).IsZero() && (!workload.HasQuotaReservation(wl) || workloadevict.IsEvicted(wl)) {
 		j.excused[wl.Name] = true
 	}
 }
@@ -717,7 +720,7 @@ func (j *judge) jobDeleted(write memapi.Write) {
 		}
 		of += describe(wl) + " "
 		// Another slice of the job may hold quota, and not have started it.
-		if seen := versions[j.decidedOn.cached[name]]; seen != nil && !j.givenUp[name].IsZero() && workload.IsActive(seen) && workload.HasQuotaReservation(seen) && !workload.IsEvicted(seen) {
+		if seen := versions[j.decidedOn.cached[name]]; seen != nil && !j.givenUp[name].IsZero() && workload.IsActive(seen) && workload.HasQuotaReservation(seen) && !workloadevict.IsEvicted(seen) {
 			j.fail("rule 11, retention", "the job is deleted, which has quota again, of %s", describe(seen))
 		}
 		if !j.givenUp[name].IsZero() {
@@ -740,7 +743,7 @@ func (j *judge) retained(wl *kueue.Workload, overdue time.Duration) {
 	config := j.world.config
 	owner := metav1.GetControllerOf(wl)
 	since := min(time.Since(j.deactivated[wl.Name]), time.Since(j.givenUp[wl.Name]))
-	if !config.Retention || config.Elastic || config.MultiKueue || owner == nil || !workload.IsEvictedDueToDeactivationByKueue(wl) || since <= retention+overdue {
+	if !config.Retention || config.Elastic || config.MultiKueue || owner == nil || !workloadevict.IsEvictedDueToDeactivationByKueue(wl) || since <= retention+overdue {
 		return
 	}
 	job := &unstructured.Unstructured{}
@@ -1047,12 +1050,12 @@ func (j *judge) statusWrite(process, manager string, old, wl *kueue.Workload) {
 			}
 		}
 	}
-	if at := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted); workload.IsEvictedByDeactivation(wl) && !workload.IsEvictedByDeactivation(old) &&
+	if at := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted); workloadevict.IsEvictedByDeactivation(wl) && !workloadevict.IsEvictedByDeactivation(old) &&
 		at.LastTransitionTime.Time.Before(j.deactivated[wl.Name].Truncate(time.Second).Add(-j.world.apart())) {
 		j.fail("rule 11", "the eviction for the deactivation of %s is dated before it: %s", j.deactivated[wl.Name].UTC().Format("4:05.000"), describe(wl))
 	}
 	if j.world.config.Policy {
-		_, byCheck := workload.IsEvictedByAdmissionCheck(wl)
+		_, byCheck := workloadevict.IsEvictedByAdmissionCheck(wl)
 		j.limit(old, wl, evictedNow && byCheck || takenOut(old, wl))
 	}
 	j.requeueCount(old, wl, evictedNow, deactivated)
@@ -1199,7 +1202,7 @@ func (j *judge) statusWriteGateOff(old, wl *kueue.Workload) {
 func takenOut(old, wl *kueue.Workload) bool {
 	before := apimeta.FindStatusCondition(old.Status.Conditions, kueue.WorkloadRequeued)
 	after := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
-	_, byCheck := workload.IsEvictedByAdmissionCheck(wl)
+	_, byCheck := workloadevict.IsEvictedByAdmissionCheck(wl)
 	isStopped := before != nil && before.Status == metav1.ConditionFalse && before.Reason == kueue.WorkloadEvictedByAdmissionCheck
 	return byCheck && !isStopped && requeueAt(old).IsZero() && !requeueAt(wl).IsZero() && !workload.HasQuotaReservation(old) &&
 		after != nil && after.Status == metav1.ConditionFalse
@@ -1207,7 +1210,7 @@ func takenOut(old, wl *kueue.Workload) bool {
 
 // backsOff takes in the backoff of an eviction by WaitForPodsReady, if that is what it is for.
 func (j *judge) backsOff(wl *kueue.Workload) {
-	if _, timedOut := workload.IsEvictedByPodsReadyTimeout(wl); !timedOut || requeueAt(wl).IsZero() {
+	if _, timedOut := workloadevict.IsEvictedByPodsReadyTimeout(wl); !timedOut || requeueAt(wl).IsZero() {
 		return
 	}
 	backoff := time.Duration(min(podsReadyBase<<max(requeueStateCount(wl)-1, 0), podsReadyMax)) * time.Second
@@ -1316,7 +1319,7 @@ func requeueAt(wl *kueue.Workload) time.Time {
 }
 
 func isDeactivation(wl *kueue.Workload) bool {
-	return !workload.IsActive(wl) || workload.IsEvictedByDeactivation(wl) || conditionTrue(wl, kueue.WorkloadDeactivationTarget)
+	return !workload.IsActive(wl) || workloadevict.IsEvictedByDeactivation(wl) || conditionTrue(wl, kueue.WorkloadDeactivationTarget)
 }
 
 // isDeactivated leaves out one that is activated again, and is queued.
@@ -1358,7 +1361,7 @@ func (j *judge) quiet() error {
 	// The one who leads may have another clock.
 	overdue := 2*time.Second + j.world.apart()
 	for _, wl := range j.world.workloads() {
-		if workload.IsFinished(wl) {
+		if workloadfinish.IsFinished(wl) {
 			if features.Enabled(features.ACRequeueAfter) {
 				j.oldTimes(wl)
 			}
@@ -1412,7 +1415,7 @@ func (j *judge) quiet() error {
 		case retry == 0 || !j.hasLocalQueue(wl) || workload.HasQuotaReservation(wl) || slices.ContainsFunc(j.deadlines(wl), isAnother):
 		case now.Before(until):
 			requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
-			_, afterTimeout := workload.IsEvictedByPodsReadyTimeout(wl)
+			_, afterTimeout := workloadevict.IsEvictedByPodsReadyTimeout(wl)
 			late := requeueAt(wl).Sub(until)
 			// The backoff of WaitForPodsReady is known to a second only, once it was moved.
 			if late < 0 || late > time.Second || late > 0 && !afterTimeout || requeued == nil || requeued.Status != metav1.ConditionFalse {
@@ -1459,11 +1462,11 @@ func (j *judge) oldTimes(wl *kueue.Workload) {
 				j.fail("conditions, old times", "%s of %s tells of %s, not of %s: %s", cond.Type, wl.Name, at, until, cond.Message)
 			}
 		}
-		if (requeueAt(wl).IsZero() || workload.IsFinished(wl)) && strings.Contains(cond.Message, "waiting until") {
+		if (requeueAt(wl).IsZero() || workloadfinish.IsFinished(wl)) && strings.Contains(cond.Message, "waiting until") {
 			j.fail("conditions, old times", "%s of %s tells of a wait that is over: %s", cond.Type, wl.Name, cond.Message)
 		}
 	}
-	if workload.IsFinished(wl) && !requeueAt(wl).IsZero() && wl.Status.RequeueState.Count == nil {
+	if workloadfinish.IsFinished(wl) && !requeueAt(wl).IsZero() && wl.Status.RequeueState.Count == nil {
 		j.fail("conditions, old times", "%s has finished, and waits: %s", wl.Name, describe(wl))
 	}
 }
@@ -1484,7 +1487,7 @@ func (j *judge) leftovers(wl *kueue.Workload) {
 
 // isPending: it is to be in the queue, whether it waits or not.
 func isPending(wl *kueue.Workload) bool {
-	return workload.IsActive(wl) && !workload.IsFinished(wl) && !workload.HasQuotaReservation(wl)
+	return workload.IsActive(wl) && !workloadfinish.IsFinished(wl) && !workload.HasQuotaReservation(wl)
 }
 
 // progress: where there is quota, nobody who could use it is left without.
@@ -1492,7 +1495,7 @@ func (j *judge) progress(stopped bool) {
 	var held, alone int
 	all := j.world.workloads()
 	for _, wl := range all {
-		if workload.HasQuotaReservation(wl) && !workload.IsFinished(wl) && !isReplaced(wl, all) {
+		if workload.HasQuotaReservation(wl) && !workloadfinish.IsFinished(wl) && !isReplaced(wl, all) {
 			held += pods(wl)
 			// Upstream's cache forgets one that is deactivated, before its quota is released.
 			if workload.IsActive(wl) && !j.reactivated[wl.Name] && !j.untold[wl.Name] {
@@ -1527,7 +1530,7 @@ func isForScheduler(wl *kueue.Workload, now time.Time) bool {
 // isBlocked: quota is reserved for nobody before the pods of those that hold some are ready.
 func (j *judge) isBlocked(all []*kueue.Workload) bool {
 	return j.world.config.Blocking && slices.ContainsFunc(all, func(wl *kueue.Workload) bool {
-		return workload.HasQuotaReservation(wl) && !workload.IsFinished(wl) && !conditionTrue(wl, kueue.WorkloadPodsReady)
+		return workload.HasQuotaReservation(wl) && !workloadfinish.IsFinished(wl) && !conditionTrue(wl, kueue.WorkloadPodsReady)
 	})
 }
 

@@ -33,13 +33,15 @@ import (
 	"k8s.io/utils/ptr"
 
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/controller/constants"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/workload"
 	"sigs.k8s.io/kueue/pkg/workloadslicing"
 
 	"kueue-acrequeueafter/lab/simulation/memapi"
+
+	workloadfinish "sigs.k8s.io/kueue/pkg/workload/finish"
 )
 
 // What is judged when all is at rest beside the deadlines, and what no write is for.
@@ -81,7 +83,7 @@ func (j *judge) batchJobs() {
 		}
 		holdsQuota := false
 		for _, wl := range all {
-			if !metav1.IsControlledBy(wl, job) || workload.IsFinished(wl) {
+			if !metav1.IsControlledBy(wl, job) || workloadfinish.IsFinished(wl) {
 				continue
 			}
 			holdsQuota = holdsQuota || workload.HasQuotaReservation(wl)
@@ -122,7 +124,7 @@ func (j *judge) whereJobIs(wl *kueue.Workload, job metav1.Object) {
 
 // idle: no status of one that waits is written to say the same again.
 func (j *judge) idle(old, wl *kueue.Workload) {
-	if !waitsForChecks(old, j.decided) || workload.IsFinished(wl) {
+	if !waitsForChecks(old, j.decided) || workloadfinish.IsFinished(wl) {
 		return
 	}
 	before, after := said(old), said(wl)
@@ -191,7 +193,7 @@ func (j *judge) events() {
 
 // waitsForChecks: it has no quota before a time that is ahead, as a check wants it.
 func waitsForChecks(wl *kueue.Workload, at time.Time) bool {
-	return !workload.IsFinished(wl) && !workload.HasQuotaReservation(wl) && workload.HasRetryChecks(wl) && requeueAt(wl).After(at)
+	return !workloadfinish.IsFinished(wl) && !workload.HasQuotaReservation(wl) && workload.HasRetryChecks(wl) && requeueAt(wl).After(at)
 }
 
 // isTooLateForBase: with the gate off the base of v0.19 tries for ever to record a time that

@@ -42,12 +42,15 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/controller/admissionchecks/multikueue"
 	"sigs.k8s.io/kueue/pkg/controller/jobframework"
 	"sigs.k8s.io/kueue/pkg/workload"
 
 	"kueue-acrequeueafter/lab/simulation/memapi"
+
+	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
+	workloadfinish "sigs.k8s.io/kueue/pkg/workload/finish"
 )
 
 // With MultiKueue the jobs run in one of two worker clusters, each with an API of its own.
@@ -102,7 +105,7 @@ func (w *World) multiKueue() []client.Object {
 	config := &kueue.MultiKueueConfig{ObjectMeta: metav1.ObjectMeta{Name: "config"}}
 	objects := []client.Object{config, &kueue.AdmissionCheck{ObjectMeta: metav1.ObjectMeta{Name: string(multiKueueCheck)}, Spec: kueue.AdmissionCheckSpec{
 		ControllerName: kueue.MultiKueueControllerName,
-		Parameters:     &kueue.AdmissionCheckParametersReference{APIGroup: kueue.GroupVersion.Group, Kind: "MultiKueueConfig", Name: config.Name},
+		Parameters:     &kueue.AdmissionCheckParametersReference{APIGroup: kueue.SchemeGroupVersion.Group, Kind: "MultiKueueConfig", Name: config.Name},
 	}}}
 	for _, k := range w.workers {
 		kubeconfig := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "c",
@@ -229,7 +232,7 @@ func (k *worker) moves() []func() error {
 	for _, obj := range k.api.List(workloads) {
 		wl := k.world.workload(obj)
 		switch {
-		case workload.IsFinished(wl) || !wl.DeletionTimestamp.IsZero():
+		case workloadfinish.IsFinished(wl) || !wl.DeletionTimestamp.IsZero():
 		case workload.IsActive(wl) && conditionTrue(wl, kueue.WorkloadDeactivationTarget), !workload.IsActive(wl) && workload.HasQuotaReservation(wl):
 			moves = append(moves, func() error {
 				k.evict(wl, kueue.WorkloadDeactivated+"DueTo"+kueue.WorkloadEvictedOnManagerCluster)
@@ -271,7 +274,7 @@ func (k *worker) admit(wl *kueue.Workload) {
 	}
 	setCondition(wl, kueue.WorkloadQuotaReserved, metav1.ConditionTrue, "QuotaReserved")
 	setCondition(wl, kueue.WorkloadAdmitted, metav1.ConditionTrue, "Admitted")
-	if workload.IsEvicted(wl) {
+	if workloadevict.IsEvicted(wl) {
 		setCondition(wl, kueue.WorkloadEvicted, metav1.ConditionFalse, "QuotaReserved")
 	}
 	k.updateStatus(wl, "admitted")
@@ -343,7 +346,7 @@ func (w *World) runWorkers() bool {
 	for _, k := range w.workers {
 		for _, obj := range k.api.List(workloads) {
 			wl := w.workload(obj)
-			changed = k.run(wl, workload.IsAdmitted(wl) && !workload.IsFinished(wl)) || changed
+			changed = k.run(wl, workload.IsAdmitted(wl) && !workloadfinish.IsFinished(wl)) || changed
 		}
 	}
 	return changed
@@ -378,7 +381,7 @@ func (w *World) disturb(k *worker, what, which int) {
 		k.setLost(!k.lost.Load())
 	case len(all) == 0:
 	case what%4 == 2:
-		if wl := w.workload(all[which%len(all)]); workload.HasQuotaReservation(wl) && !workload.IsFinished(wl) {
+		if wl := w.workload(all[which%len(all)]); workload.HasQuotaReservation(wl) && !workloadfinish.IsFinished(wl) {
 			k.evict(wl, kueue.WorkloadEvictedByPreemption)
 		}
 	default:
@@ -456,7 +459,7 @@ func (w *World) restoreWorkers(settle func() error) error {
 // here, lets only those be named that are.
 func (j *judge) worker(wl *kueue.Workload) {
 	check := workloadCheck(wl, multiKueueCheck)
-	if check != nil && check.State == kueue.CheckStateReady && workload.HasQuotaReservation(wl) && !workload.IsEvicted(wl) && wl.Status.ClusterName == nil {
+	if check != nil && check.State == kueue.CheckStateReady && workload.HasQuotaReservation(wl) && !workloadevict.IsEvicted(wl) && wl.Status.ClusterName == nil {
 		j.fail("rule 15, worker", "%s is Ready, and has no worker: %s", multiKueueCheck, describe(wl))
 	}
 }

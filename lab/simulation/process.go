@@ -38,8 +38,8 @@ import (
 	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	configapi "sigs.k8s.io/kueue/apis/config/v1beta1"
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	configapi "sigs.k8s.io/kueue/apis/config/v1beta2"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
 	schdcache "sigs.k8s.io/kueue/pkg/cache/scheduler"
 	"sigs.k8s.io/kueue/pkg/controller/admissionchecks/multikueue"
@@ -226,7 +226,7 @@ type lateInformer struct {
 
 func (i lateInformer) AddEventHandlerWithOptions(handler toolscache.ResourceEventHandler, options toolscache.HandlerOptions) (toolscache.ResourceEventHandlerRegistration, error) {
 	// The workload controller, which tells the queues, is the one with this type.
-	if strings.Contains(fmt.Sprintf("%T", handler), kueue.GroupVersion.Version+".Workload,") {
+	if strings.Contains(fmt.Sprintf("%T", handler), kueue.SchemeGroupVersion.Version+".Workload,") {
 		handler = lateHandler{handler, i.manager}
 	}
 	return i.Informer.AddEventHandlerWithOptions(handler, options)

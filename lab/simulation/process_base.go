@@ -23,12 +23,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/record"
-	"k8s.io/component-base/featuregate"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 
-	configapi "sigs.k8s.io/kueue/apis/config/v1beta1"
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	configapi "sigs.k8s.io/kueue/apis/config/v1beta2"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
 	schdcache "sigs.k8s.io/kueue/pkg/cache/scheduler"
 	"sigs.k8s.io/kueue/pkg/constants"
@@ -38,68 +37,109 @@ import (
 	"sigs.k8s.io/kueue/pkg/controller/jobframework"
 	"sigs.k8s.io/kueue/pkg/controller/tas"
 	tasindexer "sigs.k8s.io/kueue/pkg/controller/tas/indexer"
+	"sigs.k8s.io/kueue/pkg/dra"
+	"sigs.k8s.io/kueue/pkg/features"
+	kueueresources "sigs.k8s.io/kueue/pkg/resources"
 	"sigs.k8s.io/kueue/pkg/scheduler"
+	preemptexpectations "sigs.k8s.io/kueue/pkg/scheduler/preemption/expectations"
+	"sigs.k8s.io/kueue/pkg/util/roletracker"
 )
 
 // What differs between the versions of Kueue.
 
 // treeDir is where the tree is, from here.
-const treeDir = "../../build/kueue"
+const treeDir = "../../kueue-v0.19"
 
-// baseHasFields: v0.14.8 drops the fields of a retry.
-const baseHasFields = false
+// baseHasFields: v0.19.2 has the fields of a retry, which mean something else there.
+const baseHasFields = true
 
-// requestsGate has Kueue delete the requests of a workload that is evicted. v0.14.8
-// keeps them.
-const requestsGate featuregate.Feature = ""
+// requestsGate has Kueue delete the requests of a workload that is evicted.
+const requestsGate = features.CleanupProvisioningRequestsOnEviction
 
-// podsGate has what was preempted stay out of the queue for good if a plain pod owns it.
-// v0.14.8 does not have it.
-const podsGate featuregate.Feature = ""
+// podsGate has what was preempted stay out of the queue for good if a plain pod owns it,
+// since Kueue deletes that pod. It does not delete one that was not started, which never
+// runs then.
+const podsGate = features.SkipReassignmentForPodOwnedWorkloads
 
 // priorityClassOf returns the name of the class of a workload's priority.
 func priorityClassOf(wl *kueue.Workload) string {
-	return wl.Spec.PriorityClassName
+	if wl.Spec.PriorityClassRef == nil {
+		return ""
+	}
+	return wl.Spec.PriorityClassRef.Name
 }
 
-// hasLostPods: a pod group that has lost pods is not queued. v0.14.8 queues it.
-func hasLostPods(*kueue.Workload) bool { return false }
+// hasLostPods: a pod group that has lost pods is not queued.
+func hasLostPods(wl *kueue.Workload) bool {
+	return conditionTrue(wl, kueue.WorkloadWaitingForReplacementPods)
+}
 
-// jobsAreManagedBy: a Job says that MultiKueue runs it elsewhere. v0.14.8 has that behind a
-// gate that is off.
-const jobsAreManagedBy = false
+// jobsAreManagedBy: a Job says that MultiKueue runs it elsewhere.
+const jobsAreManagedBy = true
 
-// elasticByDefault: v0.14.8 has elastic jobs behind a gate that is off.
-const elasticByDefault = false
+// elasticByDefault: v0.19 has elastic jobs.
+const elasticByDefault = true
 
 // keepsOutAlike: what is like one that did not fit is not tried before quota comes free.
-const keepsOutAlike = false
+const keepsOutAlike = true
 
-type eventRecorder = record.EventRecorder
+type eventRecorder = events.EventRecorder
 
 // setUp does what cmd/kueue does.
 func (w *World) setUp(ctx context.Context, p *process) error {
 	mgr, cfg := p.mgr, w.configuration()
-	p.cache = schdcache.New(mgr.GetClient(), schdcache.WithPodsReadyTracking(cfg.WaitForPodsReady != nil && *cfg.WaitForPodsReady.BlockAdmission), schdcache.WithFairSharing(cfg.FairSharing != nil))
-	p.queues = qcache.NewManager(mgr.GetClient(), p.cache)
+	var roles *roletracker.RoleTracker
+	if cfg.LeaderElection != nil {
+		roles = roletracker.NewRoleTracker(mgr.Elected())
+		go roles.Start(ctx, logger)
+	}
+	formatter, expectations := kueueresources.NewResourceFormatter(), preemptexpectations.New()
+	devices, extended := dra.NewResourceMapper(), dra.NewExtendedResourceCache()
+	p.cache = schdcache.New(mgr.GetClient(),
+		schdcache.WithPodsReadyTracking(cfg.WaitForPodsReady != nil && *cfg.WaitForPodsReady.BlockAdmission),
+		schdcache.WithFairSharing(cfg.FairSharing != nil),
+		schdcache.WithRoleTracker(roles),
+		schdcache.WithResourceFormatter(formatter),
+	)
+	requeuer := qcache.NewRequeuer()
+	if err := mgr.Add(requeuer); err != nil {
+		return err
+	}
+	go func() {
+		// It is started for a leader only, and nothing else ends its queue.
+		<-ctx.Done()
+		_ = requeuer.Start(ctx)
+	}()
+	p.queues = qcache.NewManager(mgr.GetClient(), p.cache, requeuer,
+		qcache.WithRoleTracker(roles),
+		qcache.WithResourceFormatter(formatter),
+		qcache.WithPreemptionExpectations(expectations),
+		qcache.WithDRABackedResources(extended),
+	)
 	if err := indexer.Setup(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	if err := provisioning.SetupIndexer(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	if name, err := core.SetupControllers(mgr, p.queues, p.cache, cfg); err != nil {
+	if name, err := core.SetupControllers(mgr, p.queues, p.cache, cfg, core.SetupControllersOpts{
+		RoleTracker:            roles,
+		PreemptionExpectations: expectations,
+		DRAMapper:              devices,
+		DRABackedResources:     extended,
+		ResourceFormatter:      formatter,
+	}); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	if w.config.Topology {
 		if err := tasindexer.SetupIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 			return err
 		}
-		if name, err := tas.SetupControllers(mgr, p.queues, p.cache, cfg); err != nil {
+		if name, err := tas.SetupControllers(mgr, p.queues, p.cache, cfg, roles); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	prov, err := provisioning.NewController(mgr.GetClient(), mgr.GetEventRecorderFor("kueue-provisioning-request-controller"))
+	prov, err := provisioning.NewController(mgr.GetClient(), mgr.GetEventRecorder("kueue-provisioning-request-controller"), roles)
 	if err != nil {
 		return err
 	}
@@ -117,14 +157,20 @@ func (w *World) setUp(ctx context.Context, p *process) error {
 		jobframework.WithManagerName(constants.KueueName),
 		jobframework.WithCache(p.cache),
 		jobframework.WithQueues(p.queues),
+		jobframework.WithRoleTracker(roles),
 	}
-	if err := w.setUpJobs(ctx, mgr, mgr.GetEventRecorderFor("job-kueue-controllers"), options); err != nil {
+	if err := w.setUpJobs(ctx, mgr, mgr.GetEventRecorder("job-kueue-controllers"), options); err != nil {
 		return err
 	}
-	return mgr.Add(scheduler.New(p.queues, p.cache, mgr.GetClient(), mgr.GetEventRecorderFor(constants.AdmissionName), scheduler.WithFairSharing(cfg.FairSharing)))
+	return mgr.Add(scheduler.New(p.queues, p.cache, mgr.GetClient(), mgr.GetEventRecorder(constants.AdmissionName),
+		scheduler.WithFairSharing(cfg.FairSharing),
+		scheduler.WithRoleTracker(roles),
+		scheduler.WithPreemptionExpectations(expectations),
+		scheduler.WithResourceFormatter(formatter),
+	))
 }
 
-func (m manager) GetEventRecorderFor(string) record.EventRecorder {
+func (m manager) GetEventRecorder(string) events.EventRecorder {
 	return recorder{judge: m.world.judge}
 }
 
@@ -133,21 +179,13 @@ type recorder struct {
 	judge *judge
 }
 
-func (r recorder) Event(obj runtime.Object, _, reason, _ string) {
-	r.judge.event(obj, reason)
-}
-
-func (r recorder) Eventf(obj runtime.Object, _, reason, _ string, _ ...any) {
-	r.judge.event(obj, reason)
-}
-
-func (r recorder) AnnotatedEventf(obj runtime.Object, _ map[string]string, _, reason, _ string, _ ...any) {
+func (r recorder) Eventf(obj, _ runtime.Object, _, reason, _, _ string, _ ...any) {
 	r.judge.event(obj, reason)
 }
 
 func waitForPodsReady() *configapi.WaitForPodsReady {
 	return &configapi.WaitForPodsReady{
-		Enable: true, Timeout: &metav1.Duration{Duration: podsReadyTimeout},
+		Timeout: metav1.Duration{Duration: podsReadyTimeout},
 		RequeuingStrategy: &configapi.RequeuingStrategy{
 			Timestamp: ptr.To(configapi.EvictionTimestamp), BackoffBaseSeconds: ptr.To[int32](podsReadyBase), BackoffMaxSeconds: ptr.To[int32](podsReadyMax),
 		},
@@ -155,13 +193,13 @@ func waitForPodsReady() *configapi.WaitForPodsReady {
 }
 
 func fairSharing() *configapi.FairSharing {
-	return &configapi.FairSharing{Enable: true, PreemptionStrategies: []configapi.PreemptionStrategy{configapi.LessThanOrEqualToFinalShare, configapi.LessThanInitialShare}}
+	return &configapi.FairSharing{PreemptionStrategies: []configapi.PreemptionStrategy{configapi.LessThanOrEqualToFinalShare, configapi.LessThanInitialShare}}
 }
 
 func joinCohort(cq *kueue.ClusterQueueSpec, name kueue.CohortReference) {
-	cq.Cohort = name
+	cq.CohortName = name
 }
 
 func clusterSpec(kubeconfig kueue.KubeConfig) kueue.MultiKueueClusterSpec {
-	return kueue.MultiKueueClusterSpec{KubeConfig: kubeconfig}
+	return kueue.MultiKueueClusterSpec{ClusterSource: kueue.ClusterSource{KubeConfig: &kubeconfig}}
 }

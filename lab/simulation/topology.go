@@ -24,9 +24,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/workload"
+	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
 )
 
 // With a topology each flavor has nodes of its own, and jobs ask for one of them. As
@@ -117,7 +118,7 @@ func (j *judge) topology(old, wl *kueue.Workload) {
 		return
 	}
 	j.seenEvents["second passes"]++
-	if !workload.HasQuotaReservation(old) || workload.IsEvicted(old) || workload.HasRetryChecks(old) || workload.HasRejectedChecks(old) {
+	if !workload.HasQuotaReservation(old) || workloadevict.IsEvicted(old) || workload.HasRetryChecks(old) || workload.HasRejectedChecks(old) {
 		j.fail("second pass", "a node is chosen for %s", describe(old))
 	}
 }

@@ -24,9 +24,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/workload"
+	workloadfinish "sigs.k8s.io/kueue/pkg/workload/finish"
 )
 
 // waitsForRetry returns true if it was said already why the workload is pending.
@@ -119,5 +120,5 @@ func (s *Scheduler) latest(ctx context.Context, wl *kueue.Workload) *kueue.Workl
 }
 
 func holdsQuota(wl *kueue.Workload) bool {
-	return wl != nil && workload.HasQuotaReservation(wl) && workload.IsActive(wl) && !workload.IsFinished(wl)
+	return wl != nil && workload.HasQuotaReservation(wl) && workload.IsActive(wl) && !workloadfinish.IsFinished(wl)
 }

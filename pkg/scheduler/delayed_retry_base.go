@@ -21,48 +21,35 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/util/sets"
-	ctrl "sigs.k8s.io/controller-runtime"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/workload"
-	"sigs.k8s.io/kueue/pkg/workloadslicing"
 )
 
 func (s *Scheduler) forget(log logr.Logger, wl *kueue.Workload) {
-	_ = s.cache.ForgetWorkload(log, wl) // not there is as good
+	_ = s.cache.DeleteWorkload(log, workload.Key(wl)) // not there is as good
 }
 
-func (s *Scheduler) requeueAtOnce(ctx context.Context, info *workload.Info) {
-	s.queues.RequeueWorkload(ctx, info, qcache.RequeueReasonFailedAfterNomination)
-}
-
-func (s *Scheduler) queueInadmissible(ctx context.Context, cqName kueue.ClusterQueueReference) {
-	s.queues.QueueInadmissibleWorkloads(ctx, sets.New(cqName))
-}
-
-// replaceSliceBefore finishes the slice that another one is to replace before the
-// reservation of that one is written. With the gate on this write may be refused, and
-// pods would run without quota: replaceSliceAfter does it then.
-func (s *Scheduler) replaceSliceBefore(ctx context.Context, oldQueue kueue.ClusterQueueReference, newSlice, oldSlice *kueue.Workload) error {
-	if features.Enabled(features.ACRequeueAfter) {
-		return nil
-	}
-	return s.replaceWorkloadSlice(ctx, oldQueue, newSlice, oldSlice)
-}
-
-// replaceSliceAfter finishes the slice that another one has replaced, which holds its
-// quota now. Where that fails the reconciler of workloads does it.
-func (s *Scheduler) replaceSliceAfter(ctx context.Context, newSlice *kueue.Workload) {
+// passOver has the queues not take a head any more for one that is being tried, when
+// the scheduler does not try it because the cache still accounts for it: they would
+// leave out what the event of its release puts back.
+func (s *Scheduler) passOver(ctx context.Context, head qcache.Head) {
 	if !features.Enabled(features.ACRequeueAfter) {
 		return
 	}
-	oldSlice, err := workloadslicing.Replaced(ctx, s.client, newSlice)
-	if err == nil && oldSlice != nil {
-		err = s.replaceWorkloadSlice(ctx, oldSlice.Status.Admission.ClusterQueue, newSlice, oldSlice)
+	s.queues.ForgetHead(&head.Info)
+	// The event may have come before.
+	if !s.cache.IsAdded(head.Info) {
+		s.requeueAtOnce(ctx, &head.Info)
 	}
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Failed to replace workload slice")
-	}
+}
+
+func (s *Scheduler) requeueAtOnce(ctx context.Context, info *workload.Info) {
+	s.queues.RequeueWorkload(ctx, info, qcache.RequeueReasonFailedAfterNomination, "")
+}
+
+func (s *Scheduler) queueInadmissible(_ context.Context, cqName kueue.ClusterQueueReference) {
+	qcache.NotifyRetryInadmissible(s.queues, sets.New(cqName))
 }

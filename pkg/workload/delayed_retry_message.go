@@ -26,9 +26,10 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/util/api"
 	stringsutils "sigs.k8s.io/kueue/pkg/util/strings"
+	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
 	"sigs.k8s.io/kueue/pkg/workload/times"
 )
 
@@ -152,7 +153,7 @@ func tell(wl *kueue.Workload, conditionType, message string) {
 // An eviction for another reason stays one.
 func tellOfEviction(wl *kueue.Workload, message string) {
 	evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
-	if !IsEvicted(wl) {
+	if !workloadevict.IsEvicted(wl) {
 		return
 	}
 	if evicted.Reason != kueue.WorkloadEvictedByAdmissionCheck {

@@ -24,9 +24,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/util/admissioncheck"
+	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
 	"sigs.k8s.io/kueue/pkg/workload/times"
 )
 
@@ -197,7 +198,7 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 	switch {
 	case isDeactivatedInQueue(wl):
 		return RetryPlan{Action: RetryForget}
-	case state == RetryStateInactive && IsActive(wl) && IsEvicted(wl):
+	case state == RetryStateInactive && IsActive(wl) && workloadevict.IsEvicted(wl):
 		// Before what holds up one that is to be queued, as resources that DRA does not know.
 		// Nobody has evicted the others, which the rest of Kueue does.
 		return RetryPlan{Action: RetryDeactivate}
@@ -219,7 +220,7 @@ func PlanRetry(wl *kueue.Workload, rctx RetryContext) RetryPlan {
 	switch {
 	case state == RetryStateReserved || state == RetryStateQueued:
 		plan.EvictedAt = evictionTime(plan.Checks, rctx.Now)
-	case state == RetryStateKeptOut && IsEvicted(wl) && (requeueAt(wl).IsZero() || !isKeptOut(wl) && !requeueAt(wl).After(rctx.Now)):
+	case state == RetryStateKeptOut && workloadevict.IsEvicted(wl) && (requeueAt(wl).IsZero() || !isKeptOut(wl) && !requeueAt(wl).After(rctx.Now)):
 		// By a queue that was stopped, maybe long ago, or a backoff that is over: no eviction
 		// told of the delays.
 		plan.EvictedAt = times.Later(plan.EvictedAt, evictionTime(plan.Checks, rctx.Now))
@@ -392,10 +393,10 @@ func (p *RetryPlan) demandOf(wl *kueue.Workload, state RetryState, facts retryFa
 // answers of a controller that goes on after it are not removed more often than
 // once a second.
 func planInactive(wl *kueue.Workload, now time.Time) RetryPlan {
-	if IsActive(wl) || !IsEvicted(wl) || !hasRetryTraces(wl) {
+	if IsActive(wl) || !workloadevict.IsEvicted(wl) || !hasRetryTraces(wl) {
 		return RetryPlan{}
 	}
-	if IsEvictedByDeactivation(wl) && isKeptOut(wl) && hasAnswers(wl) {
+	if workloadevict.IsEvictedByDeactivation(wl) && isKeptOut(wl) && hasAnswers(wl) {
 		// Forget sets it, whatever the times of the checks say.
 		last := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued).LastTransitionTime.Time
 		if again := last.Add(time.Second); now.Before(again) && !last.After(now) {
@@ -524,21 +525,21 @@ func isTargetOfCheck(wl *kueue.Workload) bool {
 // rejection is not looked at any more then.
 func isTargetSinceEviction(wl *kueue.Workload) bool {
 	target := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadDeactivationTarget)
-	_, evictedByCheck := IsEvictedByAdmissionCheck(wl)
+	_, evictedByCheck := workloadevict.IsEvictedByAdmissionCheck(wl)
 	return evictedByCheck || target.LastTransitionTime.After(evictedAt(wl))
 }
 
 // isDeactivatedInQueue returns true if the workload was deactivated while it was queued,
 // as Requeued still says. It would not be queued again once it is active.
 func isDeactivatedInQueue(wl *kueue.Workload) bool {
-	return !IsActive(wl) && IsEvictedByDeactivation(wl) && !HasQuotaReservation(wl) && apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadRequeued)
+	return !IsActive(wl) && workloadevict.IsEvictedByDeactivation(wl) && !HasQuotaReservation(wl) && apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadRequeued)
 }
 
 // IsDeactivatedAgain returns true if the Evicted condition of the workload, which is
 // deactivated, is from a deactivation before this one: it was active in between. Forget
 // records this one.
 func IsDeactivatedAgain(wl *kueue.Workload) bool {
-	if !IsEvictedByDeactivation(wl) {
+	if !workloadevict.IsEvictedByDeactivation(wl) {
 		return false
 	}
 	// An eviction takes the target away. One of a check that is there is of a deactivation
@@ -569,7 +570,7 @@ func isRecordedSinceEviction(wl *kueue.Workload) bool {
 
 // hasRetryTraces returns true if a deactivated workload has something to forget.
 func hasRetryTraces(wl *kueue.Workload) bool {
-	_, evictedByCheck := IsEvictedByAdmissionCheck(wl)
+	_, evictedByCheck := workloadevict.IsEvictedByAdmissionCheck(wl)
 	return evictedByCheck || isTargetOfCheck(wl) || tellsOfWait(wl) || isRecordedForChecks(wl) || slices.ContainsFunc(wl.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
 		return isAnswer(check.State) || check.RequeueAfterSeconds != nil || check.RetryCount != nil
 	})

@@ -23,8 +23,9 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/features"
+	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
 	"sigs.k8s.io/kueue/pkg/workload/times"
 )
 
@@ -61,13 +62,13 @@ func StateOf(wl *kueue.Workload) RetryState {
 		return RetryStateInactive
 	case isOnHold(wl):
 		return RetryStateOnHold
-	case HasQuotaReservation(wl) && IsEvicted(wl):
+	case HasQuotaReservation(wl) && workloadevict.IsEvicted(wl):
 		return RetryStateStopping
 	case HasQuotaReservation(wl):
 		return RetryStateReserved
 	case keptOut && strings.HasPrefix(requeued.Reason, kueue.WorkloadDeactivated):
 		return RetryStateReactivated
-	case keptOut && requeued.Reason == kueue.WorkloadEvictedByAdmissionCheck && IsEvicted(wl),
+	case keptOut && requeued.Reason == kueue.WorkloadEvictedByAdmissionCheck && workloadevict.IsEvicted(wl),
 		isRecordedForChecks(wl),
 		// A backoff that nothing else ends.
 		!requeueAt(wl).IsZero() && keptOut && !isKeptOutByBackoff(wl):
@@ -140,7 +141,7 @@ func isKeptOut(wl *kueue.Workload) bool {
 // admission checks, as it was recorded, and whether it does: from its eviction on, also
 // while its job is stopped.
 func RetryDeadline(wl *kueue.Workload) (time.Time, bool) {
-	keepsQuota := HasQuotaReservation(wl) && !IsEvicted(wl)
+	keepsQuota := HasQuotaReservation(wl) && !workloadevict.IsEvicted(wl)
 	return requeueAt(wl), !requeueAt(wl).IsZero() && !keepsQuota && (HasRetryChecks(wl) || tellsOfWait(wl))
 }
 
@@ -155,7 +156,7 @@ func tellsOfWait(wl *kueue.Workload) bool {
 // looked at, and requeueAt was recorded for them: what any client of the API leaves
 // as it is says so.
 func isToldToWait(wl *kueue.Workload) bool {
-	_, evictedByCheck := IsEvictedByAdmissionCheck(wl)
+	_, evictedByCheck := workloadevict.IsEvictedByAdmissionCheck(wl)
 	return evictedByCheck && isRecordedForChecks(wl) || tellsOfWait(wl) && requeueAt(wl).After(evictedAt(wl))
 }
 

@@ -17,20 +17,20 @@ limitations under the License.
 package workload
 
 import (
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 )
 
 // endsBackoffsInQueue is true if Kueue itself removes a requeueAt that is over from
 // a workload that was not kept out of the queue.
-const endsBackoffsInQueue = false
+const endsBackoffsInQueue = true
 
 // isOnHold returns true if the workload has no quota because its job does not want
 // any now. It is queued when the job takes it off hold.
-func isOnHold(*kueue.Workload) bool {
-	return false
+func isOnHold(wl *kueue.Workload) bool {
+	return IsOnHold(wl)
 }
 
 // wasAdmitted returns true if the workload was admitted before, and lost that.
 func wasAdmitted(wl *kueue.Workload) bool {
-	return wl.Status.AccumulatedPastExexcutionTimeSeconds != nil
+	return wl.Status.AccumulatedPastExecutionTimeSeconds != nil
 }

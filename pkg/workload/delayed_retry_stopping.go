@@ -17,8 +17,9 @@ limitations under the License.
 package workload
 
 import (
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/features"
+	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
 )
 
 // KeepsCheckStates returns true if the checks of the workload have the states that they
@@ -28,6 +29,6 @@ import (
 // have to look at the states.
 func KeepsCheckStates(wl *kueue.Workload) bool {
 	// What a check evicts before there are pods gives its quota back in the same write.
-	_, evictedByCheck := IsEvictedByAdmissionCheck(wl)
+	_, evictedByCheck := workloadevict.IsEvictedByAdmissionCheck(wl)
 	return features.Enabled(features.ACRequeueAfter) && StateOf(wl) == RetryStateStopping && (evictedByCheck || IsAdmitted(wl))
 }

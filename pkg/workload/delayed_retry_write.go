@@ -26,10 +26,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/util/admissioncheck"
 	"sigs.k8s.io/kueue/pkg/util/api"
+	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
+	workloadfinish "sigs.k8s.io/kueue/pkg/workload/finish"
+	workloadpatching "sigs.k8s.io/kueue/pkg/workload/patching"
 	"sigs.k8s.io/kueue/pkg/workload/times"
 )
 
@@ -52,7 +55,7 @@ func (p RetryPlan) Record(wl *kueue.Workload) {
 	}
 	switch p.Action {
 	case RetryEvict, RetryHold:
-		SetEvictedCondition(wl, p.EvictedAt, kueue.WorkloadEvictedByAdmissionCheck, p.Message)
+		workloadevict.SetEvictedCondition(wl, p.EvictedAt, kueue.WorkloadEvictedByAdmissionCheck, p.Message)
 		// A workload that was requeued has the condition still true.
 		apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime = metav1.NewTime(p.EvictedAt)
 		if p.Action == RetryHold {
@@ -94,7 +97,7 @@ func recordTime(wl *kueue.Workload, deadline, evictedAt time.Time) {
 // count from zero, and sets Requeued, unless a stopped queue keeps it false. No
 // condition tells of the wait any more.
 func (p RetryPlan) Requeue(wl *kueue.Workload, now time.Time) {
-	if _, evictedByCheck := IsEvictedByAdmissionCheck(wl); evictedByCheck || tellsOfWait(wl) || isRecordedForChecks(wl) {
+	if _, evictedByCheck := workloadevict.IsEvictedByAdmissionCheck(wl); evictedByCheck || tellsOfWait(wl) || isRecordedForChecks(wl) {
 		tellOfEviction(wl, waitOverMessage(checksInRetry(wl)))
 	}
 	forgetTime(wl)
@@ -126,7 +129,7 @@ func (p RetryPlan) Requeue(wl *kueue.Workload, now time.Time) {
 // MustConclude returns true if the workload has finished in a wait that its checks asked
 // for, and still tells of it. A backoff of WaitForPodsReady is none.
 func MustConclude(wl *kueue.Workload) bool {
-	return IsFinished(wl) && (tellsOfWait(wl) || isRecordedForChecks(wl))
+	return workloadfinish.IsFinished(wl) && (tellsOfWait(wl) || isRecordedForChecks(wl))
 }
 
 // Conclude ends the wait of a workload for which MustConclude is true, as it is for a job
@@ -205,13 +208,13 @@ func Tidy(wl *kueue.Workload) {
 // that it is as new when it is activated again. The conditions tell of the
 // deactivation, and when it was.
 func Forget(wl *kueue.Workload, now time.Time) {
-	if !IsEvictedByDeactivation(wl) || IsDeactivatedAgain(wl) {
+	if !workloadevict.IsEvictedByDeactivation(wl) || IsDeactivatedAgain(wl) {
 		reason, message := kueue.WorkloadDeactivated, "The workload is deactivated"
 		if target := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadDeactivationTarget); target != nil {
-			reason = ReasonWithCause(reason, target.Reason)
+			reason = workloadpatching.ReasonWithCause(reason, target.Reason)
 			message = fmt.Sprintf("%s due to %s", message, target.Message)
 		}
-		SetEvictedCondition(wl, now, reason, message)
+		workloadevict.SetEvictedCondition(wl, now, reason, message)
 		apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime = metav1.NewTime(now)
 	}
 	evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
@@ -246,8 +249,8 @@ func resetChecksForEviction(wl *kueue.Workload, now time.Time, reset func(*kueue
 	}
 	before := slices.Clone(wl.Status.AdmissionChecks)
 	reset(wl, now)
-	deactivated := IsEvictedByDeactivation(wl)
-	_, evictedByCheck := IsEvictedByAdmissionCheck(wl)
+	deactivated := workloadevict.IsEvictedByDeactivation(wl)
+	_, evictedByCheck := workloadevict.IsEvictedByAdmissionCheck(wl)
 	for i, check := range before {
 		after := &wl.Status.AdmissionChecks[i]
 		if !deactivated && (evictedByCheck || isAnswer(check.State)) {
@@ -301,7 +304,7 @@ func checksInRetry(wl *kueue.Workload) []kueue.AdmissionCheckState {
 // was just released, say that it waits if a deadline is recorded: an eviction by
 // preemption would have it queued.
 func KeepWaiting(wl *kueue.Workload) {
-	if !features.Enabled(features.ACRequeueAfter) || !isRecordedForChecks(wl) || HasQuotaReservation(wl) || IsEvictedByDeactivation(wl) {
+	if !features.Enabled(features.ACRequeueAfter) || !isRecordedForChecks(wl) || HasQuotaReservation(wl) || workloadevict.IsEvictedByDeactivation(wl) {
 		return
 	}
 	apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadQuotaReserved).Reason = kueue.WorkloadWaitingForRetry

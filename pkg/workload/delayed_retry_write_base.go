@@ -19,29 +19,22 @@ package workload
 import (
 	"time"
 
-	"k8s.io/utils/ptr"
-
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
 )
 
 // pendingReason returns the reason of QuotaReserved=False of a workload that is to
 // be tried again.
 func pendingReason() string {
-	return "Pending"
+	return UnadmittedWorkloadReasonWithFallback(kueue.WorkloadQuotaReservedReasonPendingEvaluation, "Pending")
 }
 
-// endTurnInQueue takes back what the workload was granted while it was queued: nothing.
-func endTurnInQueue(*kueue.Workload, time.Time, string) {}
+// endTurnInQueue takes back what the workload was granted while it was queued, as an
+// eviction does: it must not preempt others until it is its turn again.
+func endTurnInQueue(wl *kueue.Workload, now time.Time, message string) {
+	workloadevict.ClosePreemptionGates(wl, now, kueue.WorkloadEvictedByAdmissionCheck, message)
+}
 
-// asApplied returns the check as Kueue applies it. What Kueue applies it owns: a delay
-// would outlive its removal by the check's controller, unless it is Kueue's own. A
-// count is only ever applied to reset it.
-func asApplied(wl *kueue.Workload, check kueue.AdmissionCheckState) kueue.AdmissionCheckState {
-	if !hasDelayOfPolicy(wl, check) {
-		check.RequeueAfterSeconds = nil
-	}
-	if ptr.Deref(check.RetryCount, 0) != 0 {
-		check.RetryCount = nil
-	}
-	return check
+func init() {
+	workloadevict.ResetChecks = resetChecksForEviction
 }

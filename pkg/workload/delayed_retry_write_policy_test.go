@@ -27,9 +27,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/features"
-	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
+	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta2"
+	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
 )
 
 // What a policy gives is recorded once. After that it is the recorded delay that
@@ -436,7 +437,7 @@ func TestObservedRetriesOfAnotherEviction(t *testing.T) {
 	wl := evictedByRetry(0, 60).AdmissionChecks(retryAt("a", 0, 60)).Obj()
 	record := []kueue.ObservedRetry{{Name: "a", LastTransitionTime: metav1.NewTime(at(0)), DelaySeconds: ptr.To[int32](60)}}
 	wl.Status.RequeueState.ObservedRetries = append(slices.Clone(record), kueue.ObservedRetry{Name: "gone", LastTransitionTime: metav1.NewTime(at(0))})
-	SetEvictedCondition(wl, at(10), kueue.WorkloadEvictedByClusterQueueStopped, "")
+	workloadevict.SetEvictedCondition(wl, at(10), kueue.WorkloadEvictedByClusterQueueStopped, "")
 	resetChecksForEviction(wl, at(10), func(*kueue.Workload, time.Time) {})
 	if diff := cmp.Diff(record, wl.Status.RequeueState.ObservedRetries); diff != "" {
 		t.Errorf("Unexpected record (-want,+got):\n%s", diff)
@@ -468,7 +469,7 @@ func TestObservedRetriesAfterEvictionForAnotherReason(t *testing.T) {
 			if tc.check.LastTransitionTime.After(at(1)) {
 				wl.Status.AdmissionChecks[0] = checkAt("a", kueue.CheckStatePending, 0)
 			}
-			SetEvictedCondition(wl, at(1), kueue.WorkloadEvictedByPreemption, "")
+			workloadevict.SetEvictedCondition(wl, at(1), kueue.WorkloadEvictedByPreemption, "")
 			resetChecksForEviction(wl, at(1), func(*kueue.Workload, time.Time) {})
 			SetRequeuedCondition(wl, kueue.WorkloadEvictedByPreemption, "", true)
 			UnsetQuotaReservationWithCondition(wl, "Pending", "", at(2))

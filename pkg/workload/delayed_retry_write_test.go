@@ -29,9 +29,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/features"
-	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
+	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta2"
+	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
+	workloadpatching "sigs.k8s.io/kueue/pkg/workload/patching"
 )
 
 func TestRetryPlanRecordEviction(t *testing.T) {
@@ -516,7 +518,7 @@ func TestResetRetryCounts(t *testing.T) {
 
 // evictAt does to the conditions and the checks what an eviction does.
 func evictAt(wl *kueue.Workload, now time.Time, reason, message string) {
-	SetEvictedCondition(wl, now, reason, message)
+	workloadevict.SetEvictedCondition(wl, now, reason, message)
 	resetChecksForEviction(wl, now, func(wl *kueue.Workload, now time.Time) {
 		for i, check := range wl.Status.AdmissionChecks {
 			if check.State != kueue.CheckStatePending {
@@ -579,7 +581,7 @@ func TestResetChecksForEviction(t *testing.T) {
 		},
 		"deactivated by Kueue: all are reset, and count from zero": {
 			gate:   true,
-			reason: ReasonWithCause(kueue.WorkloadDeactivated, kueue.WorkloadEvictedByAdmissionCheck),
+			reason: workloadpatching.ReasonWithCause(kueue.WorkloadDeactivated, kueue.WorkloadEvictedByAdmissionCheck),
 			want: []kueue.AdmissionCheckState{
 				withRetryCount(reset("retry", kueue.CheckStateRetry), 0),
 				withRetryCount(reset("ready", kueue.CheckStateReady), 0),

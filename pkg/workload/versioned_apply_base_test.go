@@ -18,59 +18,21 @@ package workload
 
 import (
 	"context"
-	"testing"
 
 	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
-	"sigs.k8s.io/kueue/pkg/features"
-	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+	workloadpatching "sigs.k8s.io/kueue/pkg/workload/patching"
 )
 
 // applyForTest applies what update sets in wl, if it returns true.
 func applyForTest(ctx context.Context, c client.Client, wl *kueue.Workload, strict bool, update func(*kueue.Workload) bool) error {
-	return PatchAdmissionStatus(ctx, c, wl, testingclock.NewFakeClock(at(0)), func() (*kueue.Workload, bool, error) {
-		return wl, update(wl), nil
-	}, func(o *PatchAdmissionStatusOptions) { o.StrictApply = strict })
-}
-
-// The scheduler writes why a workload waits for others to be ready, and then
-// reserves quota on the same copy: the first write must not be in the way.
-func TestApplyAfterApply(t *testing.T) {
-	cases := map[string]struct {
-		gate        bool
-		changesCopy bool
-		want        string
-	}{
-		"gate on":                    {gate: true, want: "8"},
-		"gate on, a copy is changed": {gate: true, changesCopy: true, want: "7"},
-		"gate off":                   {want: "7"},
+	var options []workloadpatching.PatchStatusOption
+	if !strict {
+		options = append(options, workloadpatching.WithLooseOnApply())
 	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, tc.gate)
-			ctx, _ := utiltesting.ContextWithLog(t)
-			client := utiltesting.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
-				SubResourcePatch: func(_ context.Context, _ client.Client, _ string, obj client.Object, _ client.Patch, _ ...client.SubResourcePatchOption) error {
-					obj.SetResourceVersion("8")
-					return nil
-				},
-			}).Build()
-			wl := reserved().ResourceVersion("7").Obj()
-			changed := wl
-			if tc.changesCopy {
-				changed = wl.DeepCopy()
-			}
-			if err := PatchAdmissionStatus(ctx, client, wl, testingclock.NewFakeClock(at(0)), func() (*kueue.Workload, bool, error) {
-				return changed, true, nil
-			}, WithLooseOnApply()); err != nil {
-				t.Fatalf("Unexpected error: %v", err)
-			}
-			if wl.ResourceVersion != tc.want || tc.changesCopy && changed.ResourceVersion != "7" {
-				t.Errorf("Unexpected resource versions %q and %q, want %q of the first", wl.ResourceVersion, changed.ResourceVersion, tc.want)
-			}
-		})
-	}
+	return workloadpatching.PatchAdmissionStatus(ctx, c, wl, testingclock.NewFakeClock(at(0)), func(wl *kueue.Workload) (bool, error) {
+		return update(wl), nil
+	}, options...)
 }

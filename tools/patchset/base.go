@@ -33,7 +33,7 @@ import (
 )
 
 // baseFile is a base.yaml: all that the tool and the Makefile know about the
-// upstream that a patch set stands on. bases/v0.14/base.yaml explains the fields.
+// upstream that a patch set stands on. bases/v0.19/base.yaml explains the fields.
 type baseFile struct {
 	name string // of the folder that it lies in
 	file string // its path in the project
@@ -156,7 +156,7 @@ func (b *baseFile) check() error {
 		complain("version %q is none of a Go module, such as v1.2.3", b.Version)
 	}
 	if v := b.Kubernetes.Version; v != "" && (!semver.IsValid("v"+v) || !strings.HasPrefix(v, "1.") || strings.Count(v, ".") != 2) {
-		complain("kubernetes.version %q is none of Kubernetes, such as 1.34.1", v)
+		complain("kubernetes.version %q is none of Kubernetes, such as 1.36.2", v)
 	}
 	local := func(field string, paths ...string) {
 		for _, name := range paths {

@@ -139,7 +139,7 @@ func TestGenerateForANewField(t *testing.T) {
 // A marker in both versions of the API changes the CRD, with both versions in it,
 // and no Go code: conversions and clients stay.
 func TestGenerateForAMarker(t *testing.T) {
-	p, src, r := realTree(t, "v0.19")
+	p, src, r := realTree(t, defaultBase)
 	charts := p.base.Generated.ChartCRDs
 	crd := "kueue.x-k8s.io_workloads.yaml"
 	want := []string{charts.From + "/" + crd, charts.To + "/" + crd}

@@ -32,7 +32,7 @@ import (
 )
 
 // defaultBase is the base that is meant if none is named.
-const defaultBase = "v0.14"
+const defaultBase = "v0.19"
 
 func main() {
 	if err := newCommand().Execute(); err != nil {

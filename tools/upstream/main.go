@@ -69,7 +69,7 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.name, "base", "v0.14", "the `name` of a folder in bases/")
+	flag.StringVar(&o.name, "base", "v0.19", "the `name` of a folder in bases/")
 	flag.StringVar(&o.tree, "tree", "build/kueue", "`directory` of the patched tree")
 	flag.StringVar(&o.bin, "bin", "build/bin", "`directory` of etcd, kube-apiserver and kubectl")
 	flag.StringVar(&o.kueuectl, "kueuectl", "build/bin", "`directory` of kubectl-kueue")

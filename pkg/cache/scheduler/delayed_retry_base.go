@@ -19,21 +19,22 @@ package scheduler
 import (
 	"github.com/go-logr/logr"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/workload"
 )
 
 // forgetFrom forgets the workload of a ClusterQueue, which may be gone, or another one of
 // the name by now.
 func (c *Cache) forgetFrom(log logr.Logger, cq *clusterQueue, wl *kueue.Workload) {
-	if key := workload.Key(wl); c.assumedWorkloads[key] == wl.Status.Admission.ClusterQueue {
-		delete(c.assumedWorkloads, key)
+	key := workload.Key(wl)
+	if c.workloadAssignedQueues[key] == wl.Status.Admission.ClusterQueue {
+		delete(c.workloadAssignedQueues, key)
 	}
 	if cq != nil {
-		cq.forgetWorkload(log, wl)
+		cq.forgetWorkload(log, key)
 	}
 }
 
 func (c *Cache) accountFor(log logr.Logger, wl *kueue.Workload) {
-	c.addOrUpdateWorkload(log, wl) // not without its ClusterQueue
+	_, _ = c.addOrUpdateWorkloadWithoutLock(log, wl) // not without its ClusterQueue
 }

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 )
 
 // updateFinalizers writes whether ac has Kueue's finalizer, and the rest as it is
@@ -31,7 +31,7 @@ import (
 // "100m", which tools that compare take for a change.
 func (r *AdmissionCheckReconciler) updateFinalizers(ctx context.Context, ac *kueue.AdmissionCheck) error {
 	stored := &unstructured.Unstructured{}
-	stored.SetGroupVersionKind(kueue.GroupVersion.WithKind("AdmissionCheck"))
+	stored.SetGroupVersionKind(kueue.SchemeGroupVersion.WithKind("AdmissionCheck"))
 	if err := r.client.Get(ctx, client.ObjectKeyFromObject(ac), stored); err != nil {
 		return err
 	}

@@ -32,11 +32,12 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/metrics"
 	"sigs.k8s.io/kueue/pkg/util/admissioncheck"
 	"sigs.k8s.io/kueue/pkg/workload"
+	workloadfinish "sigs.k8s.io/kueue/pkg/workload/finish"
 	"sigs.k8s.io/kueue/pkg/workload/times"
 	"sigs.k8s.io/kueue/pkg/workloadslicing"
 )
@@ -443,5 +444,5 @@ func isSameQuota(a, b *kueue.Admission) bool {
 
 // holdsQuota returns true for a quota that the cache accounts for while the workload is active.
 func holdsQuota(wl *kueue.Workload) bool {
-	return workload.HasQuotaReservation(wl) && wl.Status.Admission != nil && !workload.IsFinished(wl)
+	return workload.HasQuotaReservation(wl) && wl.Status.Admission != nil && !workloadfinish.IsFinished(wl)
 }

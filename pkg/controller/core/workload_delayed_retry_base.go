@@ -18,45 +18,37 @@ package core
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/sets"
+	resourcehelpers "k8s.io/component-helpers/resource"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+	"sigs.k8s.io/kueue/pkg/dra"
 	"sigs.k8s.io/kueue/pkg/features"
-	"sigs.k8s.io/kueue/pkg/metrics"
-	"sigs.k8s.io/kueue/pkg/util/admissioncheck"
 	"sigs.k8s.io/kueue/pkg/util/api"
 	clientutil "sigs.k8s.io/kueue/pkg/util/client"
+	utilresource "sigs.k8s.io/kueue/pkg/util/resource"
 	"sigs.k8s.io/kueue/pkg/workload"
+	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
+	workloadpatching "sigs.k8s.io/kueue/pkg/workload/patching"
 	"sigs.k8s.io/kueue/pkg/workload/times"
-	"sigs.k8s.io/kueue/pkg/workloadslicing"
 )
 
 // evictForRetry evicts the workload, and records what the plan says.
 func (r *WorkloadReconciler) evictForRetry(ctx context.Context, wl *kueue.Workload, plan workload.RetryPlan) error {
-	return workload.Evict(ctx, r.client, r.recorder, wl, kueue.WorkloadEvictedByAdmissionCheck, plan.Message, "", r.clock,
-		workload.WithCustomPrepare(func() (*kueue.Workload, error) {
-			plan.Record(wl)
-			return wl, nil
-		}))
-}
-
-// isGivenUp returns true for a workload that is deactivated, or is to be: it waits for
-// no nodes to be replaced.
-func isGivenUp(wl *kueue.Workload) bool {
-	return features.Enabled(features.ACRequeueAfter) && (!workload.IsActive(wl) || workload.HasRejectedChecks(wl) ||
-		apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget))
+	exposeLqMetrics := r.cache.ShouldExposeLocalQueueMetricsForWorkload(ctrl.LoggerFrom(ctx), wl)
+	return workloadevict.Evict(ctx, r.client, r.recorder, wl, kueue.WorkloadEvictedByAdmissionCheck, plan.Message, "", r.clock,
+		exposeLqMetrics, r.roleTracker, r.customLabels, workloadevict.WithCustomPrepare(plan.Record))
 }
 
 // applyStatus applies the status that update sets, as all of Kueue does.
 func (r *WorkloadReconciler) applyStatus(ctx context.Context, wl *kueue.Workload, update func(*kueue.Workload)) error {
-	return workload.PatchAdmissionStatus(ctx, r.client, wl, r.clock, func() (*kueue.Workload, bool, error) {
+	return workloadpatching.PatchAdmissionStatus(ctx, r.client, wl, r.clock, func(wl *kueue.Workload) (bool, error) {
 		update(wl)
-		return wl, true, nil
+		return true, nil
 	})
 }
 
@@ -64,70 +56,89 @@ func (r *WorkloadReconciler) applyStatus(ctx context.Context, wl *kueue.Workload
 // the field manager of the check's controller, and only an update or a merge patch
 // removes it.
 func (r *WorkloadReconciler) mergeStatus(ctx context.Context, wl *kueue.Workload, update func()) error {
-	return clientutil.PatchStatus(ctx, r.client, wl, func() (client.Object, bool, error) {
+	return clientutil.PatchStatus(ctx, r.client, wl, func() (bool, error) {
 		update()
 		times.Repair(wl)
-		return wl, true, nil
+		return true, nil
 	})
 }
 
 func (r *WorkloadReconciler) reportEvent(wl *kueue.Workload, eventType, reason, message string) {
-	r.recorder.Event(wl, eventType, reason, api.TruncateEventMessage(message))
+	r.recorder.Eventf(wl, nil, eventType, reason, reason, "%s", api.TruncateEventMessage(message))
 }
 
 // isQueuedByReconcile returns true if the event handlers leave it to Reconcile to
 // queue the workload: what it requests has to be looked up first.
 func (r *WorkloadReconciler) isQueuedByReconcile(wl *kueue.Workload) bool {
-	return features.Enabled(features.DynamicResourceAllocation) && workload.HasDRA(wl)
+	return dra.NeedsDRAReconcile(wl, r.draBackedResources)
 }
 
-// mayRequestDRA returns true if isQueuedByReconcile is true for the workload at some time,
-// whatever the gate says now.
+// mayRequestDRA returns true if isQueuedByReconcile is true for the workload at some time:
+// a DeviceClass may come that has its extended resource, one on hold runs again, and a
+// gate may be switched.
 func mayRequestDRA(wl *kueue.Workload) bool {
-	return workload.HasDRA(wl)
+	return workload.HasDRA(wl) || slices.ContainsFunc(wl.Spec.PodSets, requestsExtendedResource)
+}
+
+func requestsExtendedResource(podSet kueue.PodSet) bool {
+	for name := range resourcehelpers.PodRequests(&corev1.Pod{Spec: podSet.Template.Spec}, resourcehelpers.PodResourcesOptions{}) {
+		if utilresource.IsExtendedResourceName(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// isQueuedByEvent returns true if a workload whose backoff is over is left to the event
+// of the write that says so: its handler, or Reconcile with the resources of DRA, knows
+// what it requests.
+func isQueuedByEvent() bool {
+	return features.Enabled(features.ACRequeueAfter)
+}
+
+// storable returns a message that a condition can hold: that of a rejection has the words
+// of all checks.
+func storable(message string) string {
+	if !features.Enabled(features.ACRequeueAfter) {
+		return message
+	}
+	return api.TruncateConditionMessage(message)
 }
 
 // addToQueues puts the workload into the queues. Without its queue it is queued
 // with that.
-func (r *WorkloadReconciler) addToQueues(_ context.Context, wl *kueue.Workload) {
-	_ = r.queues.AddOrUpdateWorkload(wl)
+func (r *WorkloadReconciler) addToQueues(ctx context.Context, wl *kueue.Workload) {
+	_ = r.queues.AddOrUpdateWorkload(ctrl.LoggerFrom(ctx), wl)
 }
 
 // checksOfFlavors returns the admission checks that the ClusterQueue asks for on
 // the flavors that are assigned to the workload.
 func checksOfFlavors(ctx context.Context, wl *kueue.Workload, cq *kueue.ClusterQueue) sets.Set[kueue.AdmissionCheckReference] {
-	return workload.AdmissionChecksForWorkload(ctrl.LoggerFrom(ctx), wl, admissioncheck.NewAdmissionChecks(cq))
+	return workload.AdmissionChecksForWorkload(ctrl.LoggerFrom(ctx), wl, cq)
 }
 
-// finishReplacedSlice finishes the slice that the workload has replaced where the
-// scheduler could not, which does so after the reservation, and may be stopped or refused
-// in between; and one that is out of sync. With the gate off it is one that was left by a
-// switch.
-func (r *WorkloadReconciler) finishReplacedSlice(ctx context.Context, wl *kueue.Workload) error {
-	slice, reason, err := workloadslicing.Outdated(ctx, r.client, wl)
-	if err != nil || slice == nil {
-		return err
-	}
-	const message = "Another slice of the job holds quota in its place"
-	if err := workloadslicing.Finish(ctx, r.client, r.clock, slice, reason, message); err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	r.reportEvent(slice, corev1.EventTypeNormal, reason, message)
-	if reason == kueue.WorkloadSliceReplaced {
-		metrics.ReportReplacedWorkloadSlices(slice.Status.Admission.ClusterQueue)
-	}
-	return nil
+// isBackoffOver returns true if a requeueAt is not to be waited for: the workload
+// has its quota, or wants none now. With the gate off it may have been left so, to
+// be evicted later.
+func isBackoffOver(wl *kueue.Workload) bool {
+	return features.Enabled(features.ACRequeueAfter) && (workload.HasQuotaReservation(wl) || workload.IsOnHold(wl))
 }
 
-// isReleaseSeen returns true if the base looks into the ClusterQueue for those that have room
-// once the workload has released its quota there.
-func (r *WorkloadReconciler) isReleaseSeen(wl *kueue.Workload, cq kueue.ClusterQueueReference) bool {
-	ofQueue, _ := r.queues.ClusterQueueForWorkload(wl)
-	return ofQueue == cq
+// beginsToWait returns true if the workload has lost its quota, and must not have any
+// before it is requeued: what fair sharing charged its LocalQueue for the admission
+// that was due is not held against others meanwhile.
+func beginsToWait(oldWl, newWl *kueue.Workload) bool {
+	return features.Enabled(features.ACRequeueAfter) && workload.HasQuotaReservation(oldWl) && !workload.HasQuotaReservation(newWl) && workload.MustWait(newWl)
+}
+
+// isReleaseSeen: the base looks where the queues know the workload, which they may not, as with
+// DRA before this replica was elected. Where it looks, too, both make one look, a second later.
+func (r *WorkloadReconciler) isReleaseSeen(*kueue.Workload, kueue.ClusterQueueReference) bool {
+	return false
 }
 
 // retryInadmissible has the scheduler try those again that did not fit in the ClusterQueue
 // and its cohort.
 func (r *WorkloadReconciler) retryInadmissible(cq kueue.ClusterQueueReference) {
-	r.queues.QueueInadmissibleWorkloads(context.Background(), sets.New(cq))
+	r.queues.RetryInadmissible(cq)
 }

@@ -40,15 +40,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
 	schdcache "sigs.k8s.io/kueue/pkg/cache/scheduler"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/metrics"
 	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
 	utiltestingmetrics "sigs.k8s.io/kueue/pkg/util/testing/metrics"
-	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
+	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta2"
 	"sigs.k8s.io/kueue/pkg/workload"
+	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
+	workloadpatching "sigs.k8s.io/kueue/pkg/workload/patching"
 	"sigs.k8s.io/kueue/pkg/workloadslicing"
 )
 
@@ -203,7 +205,7 @@ func (f *retryFixture) release() {
 func (f *retryFixture) retry(name kueue.AdmissionCheckReference, requeueAfterSeconds int32) {
 	f.Helper()
 	f.change(func(wl *kueue.Workload) {
-		workload.SetAdmissionCheckState(&wl.Status.AdmissionChecks, kueue.AdmissionCheckState{
+		workloadpatching.SetAdmissionCheckState(&wl.Status.AdmissionChecks, kueue.AdmissionCheckState{
 			Name: name, State: kueue.CheckStateRetry, RequeueAfterSeconds: ptr.To(requeueAfterSeconds),
 		}, f.clock)
 	})
@@ -281,7 +283,7 @@ func TestReconcileDelayedRetry(t *testing.T) {
 			f.retry("a", 60)
 			wl := f.reconcileAt(0, 1, 0)
 			f.expectRequeueAt(wl, 60*time.Second)
-			if !workload.IsEvicted(wl) || wl.Status.AdmissionChecks[0].State != kueue.CheckStateRetry || wl.Status.AdmissionChecks[1].State != kueue.CheckStateReady {
+			if !workloadevict.IsEvicted(wl) || wl.Status.AdmissionChecks[0].State != kueue.CheckStateRetry || wl.Status.AdmissionChecks[1].State != kueue.CheckStateReady {
 				t.Errorf("Unexpected status after the Retry: %v", wl.Status)
 			}
 			if gotHeld := workload.HasQuotaReservation(wl) && wl.Status.Admission != nil; gotHeld != mode.admitted {
@@ -344,7 +346,7 @@ func TestReconcileDelayedRetry(t *testing.T) {
 			f.reconcileAt(time.Second, 1, 0)
 			send()
 			f.retry("b", 60)
-			if wl := f.reconcileAt(1200*time.Millisecond, 1, 0); !workload.IsEvicted(wl) {
+			if wl := f.reconcileAt(1200*time.Millisecond, 1, 0); !workloadevict.IsEvicted(wl) {
 				t.Error("The Retry of another check waits")
 			}
 		})
@@ -394,7 +396,7 @@ func TestReconcileDelayedRetry(t *testing.T) {
 		f.retry("a", 60)
 		wl := f.reconcileAt(0, 1, 0)
 		f.expectRequeueAt(wl, 60*time.Second)
-		if !workload.IsEvicted(wl) || !workload.HasQuotaReservation(wl) {
+		if !workloadevict.IsEvicted(wl) || !workload.HasQuotaReservation(wl) {
 			t.Errorf("Unexpected status after the Retry: %v", wl.Status)
 		}
 	})
@@ -428,7 +430,7 @@ func TestReconcileDelayedRetry(t *testing.T) {
 			}
 			stop(kueue.HoldAndDrain)
 			f.change(func(wl *kueue.Workload) {
-				workload.SetEvictedCondition(wl, start, kueue.WorkloadEvictedByClusterQueueStopped, "The ClusterQueue is stopped")
+				workloadevict.SetEvictedCondition(wl, start, kueue.WorkloadEvictedByClusterQueueStopped, "The ClusterQueue is stopped")
 			})
 			f.retry("a", 60)
 			f.expectRequeueAt(f.reconcileAt(0, 1, 60*time.Second), 60*time.Second)
@@ -520,7 +522,7 @@ func TestReconcileDelayedRetry(t *testing.T) {
 		f := newRetryFixture(t, retryWorkload(start).SimpleReserveQuota("cq", "flavor", start).AdmissionChecks(pending, ready).Obj(), start)
 		f.askFor("b")
 		f.retry("a", 60)
-		if wl := f.reconcileAt(0, 1, 0); workload.IsEvicted(wl) || len(wl.Status.AdmissionChecks) != 1 {
+		if wl := f.reconcileAt(0, 1, 0); workloadevict.IsEvicted(wl) || len(wl.Status.AdmissionChecks) != 1 {
 			t.Errorf("Unexpected status after the Retry: %v", wl.Status)
 		}
 	})
@@ -630,7 +632,7 @@ func TestReconcileDelayedRetry(t *testing.T) {
 		}
 
 		f = newRetryFixture(t, admitted.Clone().Active(false).Obj(), start)
-		if wl := f.reconcileAt(0, 1, 0); !workload.IsEvicted(wl) {
+		if wl := f.reconcileAt(0, 1, 0); !workloadevict.IsEvicted(wl) {
 			t.Errorf("Inactive, and not evicted: %v", wl.Status)
 		}
 	})
@@ -658,7 +660,7 @@ func TestReconcileDelayedRetry(t *testing.T) {
 
 	for name, change := range map[string]func(wl *kueue.Workload){
 		"which evicted the workload": func(wl *kueue.Workload) {
-			workload.SetEvictedCondition(wl, start, kueue.WorkloadEvictedByLocalQueueStopped, "The LocalQueue is stopped")
+			workloadevict.SetEvictedCondition(wl, start, kueue.WorkloadEvictedByLocalQueueStopped, "The LocalQueue is stopped")
 			workload.SetRequeuedCondition(wl, kueue.WorkloadEvictedByLocalQueueStopped, "The LocalQueue is stopped", false)
 		},
 		"while the workload is pending": func(*kueue.Workload) {},
@@ -672,7 +674,7 @@ func TestReconcileDelayedRetry(t *testing.T) {
 				f.askFor("b")
 				f.reconcileAt(0, 1, 0) // it is told that its queue is stopped
 				f.change(func(wl *kueue.Workload) {
-					workload.SetAdmissionCheckState(&wl.Status.AdmissionChecks, kueue.AdmissionCheckState{
+					workloadpatching.SetAdmissionCheckState(&wl.Status.AdmissionChecks, kueue.AdmissionCheckState{
 						Name: "a", State: state, RequeueAfterSeconds: delay,
 					}, f.clock)
 				})
@@ -959,7 +961,7 @@ func TestRejectedWorkloadWithDRA(t *testing.T) {
 		AdmissionCheck(kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStateRetry, RequeueAfterSeconds: ptr.To[int32](60), LastTransitionTime: metav1.NewTime(start)}).Obj(), start)
 	f.reconcileAt(0, 1, 0)
 	f.change(func(wl *kueue.Workload) {
-		workload.SetAdmissionCheckState(&wl.Status.AdmissionChecks, kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStateRejected}, f.clock)
+		workloadpatching.SetAdmissionCheckState(&wl.Status.AdmissionChecks, kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStateRejected}, f.clock)
 	})
 	f.reconcileAt(0, 1, 0)
 	f.reconcileAt(0, 0, 0)

@@ -29,19 +29,20 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/metrics"
 	utiltestingmetrics "sigs.k8s.io/kueue/pkg/util/testing/metrics"
-	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
+	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta2"
 	"sigs.k8s.io/kueue/pkg/workload"
+	workloadpatching "sigs.k8s.io/kueue/pkg/workload/patching"
 )
 
 // bareRetry is what most controllers of checks say: Retry and nothing else.
 func (f *retryFixture) bareRetry(name kueue.AdmissionCheckReference) {
 	f.Helper()
 	f.change(func(wl *kueue.Workload) {
-		workload.SetAdmissionCheckState(&wl.Status.AdmissionChecks, kueue.AdmissionCheckState{Name: name, State: kueue.CheckStateRetry}, f.clock)
+		workloadpatching.SetAdmissionCheckState(&wl.Status.AdmissionChecks, kueue.AdmissionCheckState{Name: name, State: kueue.CheckStateRetry}, f.clock)
 	})
 }
 

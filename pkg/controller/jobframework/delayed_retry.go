@@ -23,9 +23,11 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/workload"
+	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
+	workloadfinish "sigs.k8s.io/kueue/pkg/workload/finish"
 	"sigs.k8s.io/kueue/pkg/workloadslicing"
 )
 
@@ -37,7 +39,7 @@ import (
 // Only batch/v1 Jobs send a patch whenever they are stopped, and do not count as
 // suspended before all of it is done.
 func (r *JobReconciler) isStoppedForRetry(ctx context.Context, job GenericJob, wl *kueue.Workload) bool {
-	_, evictedByCheck := workload.IsEvictedByAdmissionCheck(wl)
+	_, evictedByCheck := workloadevict.IsEvictedByAdmissionCheck(wl)
 	isStoppedJob := job.GVK() == batchv1.SchemeGroupVersion.WithKind("Job") && job.IsSuspended()
 	waits := features.Enabled(features.ACRequeueAfter) && evictedByCheck && !workload.HasQuotaReservation(wl)
 	return waits && isStoppedJob || r.replacesSliceWithQuota(ctx, wl)
@@ -67,12 +69,12 @@ func (r *JobReconciler) runsAsReplacedSlice(ctx context.Context, job GenericJob,
 // holds quota to stay. The evicted one waits for its checks, or is deactivated, as by a
 // rejection. With the gate off it can only have been left waiting.
 func (r *JobReconciler) holdingSlice(ctx context.Context, wl *kueue.Workload) *kueue.Workload {
-	_, evictedByCheck := workload.IsEvictedByAdmissionCheck(wl)
+	_, evictedByCheck := workloadevict.IsEvictedByAdmissionCheck(wl)
 	if workload.HasQuotaReservation(wl) || !evictedByCheck && !features.Enabled(features.ACRequeueAfter) {
 		return nil
 	}
 	slice, err := workloadslicing.FindReplaced(ctx, r.client, wl)
-	if err != nil || slice == nil || !workload.HasQuotaReservation(slice) || workload.IsEvicted(slice) || workload.IsFinished(slice) {
+	if err != nil || slice == nil || !workload.HasQuotaReservation(slice) || workloadevict.IsEvicted(slice) || workloadfinish.IsFinished(slice) {
 		return nil
 	}
 	return slice

@@ -18,32 +18,20 @@ package jobframework
 
 import (
 	"context"
-	"fmt"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
-	"sigs.k8s.io/kueue/pkg/constants"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 )
 
-// followQueueName gives a workload the queue that its job has now.
+// followQueueName gives a workload the queue that its job has now, unless another
+// controller does.
 func (r *JobReconciler) followQueueName(ctx context.Context, job GenericJob, wl *kueue.Workload) error {
-	queue := QueueName(job)
-	if wl.Spec.QueueName == queue {
-		return nil
-	}
-	wl.Spec.QueueName = queue
-	return r.client.Update(ctx, wl)
+	return r.handleQueueNameChange(ctx, job, wl)
 }
 
-// updatePriorityOfWaiting gives a workload that waits the priority that its job has
-// now, and returns whether it had to.
-func (r *JobReconciler) updatePriorityOfWaiting(ctx context.Context, job GenericJob, object client.Object, wl *kueue.Workload) (bool, error) {
-	if wl.Spec.PriorityClassSource != constants.WorkloadPriorityClassSource || WorkloadPriorityClassName(object) == wl.Spec.PriorityClassName {
-		return false, nil
-	}
-	if _, err := r.updateWorkloadToMatchJob(ctx, job, object, wl); err != nil {
-		return false, fmt.Errorf("updating the priority of the workload: %w", err)
-	}
-	return true, nil
+// updatePriorityOfWaiting has nothing to do: every workload has got the priority of
+// its job already.
+func (r *JobReconciler) updatePriorityOfWaiting(context.Context, GenericJob, client.Object, *kueue.Workload) (bool, error) {
+	return false, nil
 }

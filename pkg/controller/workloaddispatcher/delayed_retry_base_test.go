@@ -14,7 +14,7 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-package dispatcher
+package workloaddispatcher
 
 import (
 	"slices"
@@ -28,13 +28,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	config "sigs.k8s.io/kueue/apis/config/v1beta1"
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/util/admissioncheck"
 	utilmaps "sigs.k8s.io/kueue/pkg/util/maps"
 	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
-	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
+	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta2"
 )
 
 // A workload that is evicted for a retry, and whose job has to be stopped, gets other
@@ -56,13 +55,13 @@ func TestNominatesForEvictedForRetry(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, tc.gate)
 			ctx, _ := utiltesting.ContextWithLog(t)
-			wl := utiltestingapi.MakeWorkload("wl", "ns").SimpleReserveQuota("cq", "flavor", now).Admitted(true).
+			wl := utiltestingapi.MakeWorkload("wl", "ns").SimpleReserveQuota("cq", "flavor", now).AdmittedAt(true, now).
 				AdmissionChecks(kueue.AdmissionCheckState{Name: "multikueue", State: tc.state, LastTransitionTime: metav1.NewTime(now)})
 			if tc.evicted {
 				wl.Condition(metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByAdmissionCheck})
 			}
 			ac := utiltestingapi.MakeAdmissionCheck("multikueue").ControllerName(kueue.MultiKueueControllerName).
-				Parameters(kueue.GroupVersion.Group, "MultiKueueConfig", "config").Obj()
+				Parameters(kueue.SchemeGroupVersion.Group, "MultiKueueConfig", "config").Obj()
 			cl := utiltesting.NewClientBuilder().WithObjects(wl.Obj(), ac, utiltestingapi.MakeMultiKueueConfig("config").Clusters("worker").Obj()).
 				WithStatusSubresource(&kueue.Workload{}).
 				WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: utiltesting.TreatSSAAsStrategicMerge}).Build()
@@ -71,7 +70,7 @@ func TestNominatesForEvictedForRetry(t *testing.T) {
 				t.Fatalf("Making the helper: %v", err)
 			}
 			rec := &IncrementalDispatcherReconciler{
-				client: cl, helper: helper, clock: testingclock.NewFakeClock(now), dispatcherName: config.MultiKueueDispatcherModeIncremental,
+				client: cl, helper: helper, clock: testingclock.NewFakeClock(now),
 				roundStartTimes: utilmaps.NewSyncMap[types.NamespacedName, time.Time](0),
 			}
 			key := client.ObjectKeyFromObject(wl.Obj())

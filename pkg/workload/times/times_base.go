@@ -16,7 +16,12 @@ limitations under the License.
 
 package times
 
-import kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+import kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
-// repairOfBase repairs the times that only a workload of this base has: none.
-func repairOfBase(*kueue.Workload) {}
+// repairOfBase repairs the times that only a workload of this base has.
+func repairOfBase(wl *kueue.Workload) {
+	for i := range wl.Status.PreemptionGates {
+		t := &wl.Status.PreemptionGates[i].LastTransitionTime
+		*t = repaired(wl, *t)
+	}
+}

@@ -31,16 +31,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 )
 
 // dumpedKinds are those of the objects that tell why a spec failed.
 var dumpedKinds = []schema.GroupVersionKind{
-	kueue.GroupVersion.WithKind("Workload"),
-	kueue.GroupVersion.WithKind("LocalQueue"),
-	kueue.GroupVersion.WithKind("ClusterQueue"),
-	kueue.GroupVersion.WithKind("ResourceFlavor"),
-	kueue.GroupVersion.WithKind("AdmissionCheck"),
+	kueue.SchemeGroupVersion.WithKind("Workload"),
+	kueue.SchemeGroupVersion.WithKind("LocalQueue"),
+	kueue.SchemeGroupVersion.WithKind("ClusterQueue"),
+	kueue.SchemeGroupVersion.WithKind("ResourceFlavor"),
+	kueue.SchemeGroupVersion.WithKind("AdmissionCheck"),
 	{Group: "batch", Version: "v1", Kind: "Job"},
 	{Group: "apps", Version: "v1", Kind: "Deployment"},
 	{Version: "v1", Kind: "Pod"},

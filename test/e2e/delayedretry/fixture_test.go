@@ -29,12 +29,13 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	workloadjob "sigs.k8s.io/kueue/pkg/controller/jobs/job"
 	"sigs.k8s.io/kueue/pkg/util/admissioncheck"
-	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
+	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta2"
 	testingjob "sigs.k8s.io/kueue/pkg/util/testingjobs/job"
 	"sigs.k8s.io/kueue/pkg/workload"
+	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
 	"sigs.k8s.io/kueue/test/util"
 )
 
@@ -152,7 +153,7 @@ func (j *queuedJob) say(check kueue.AdmissionCheckReference, answer kueue.Admiss
 		// The API drops fractions of seconds.
 		answer.LastTransitionTime = metav1.NewTime(time.Now().Truncate(time.Second).Add(time.Second))
 		patch := &kueue.Workload{
-			TypeMeta:   metav1.TypeMeta{APIVersion: kueue.GroupVersion.String(), Kind: "Workload"},
+			TypeMeta:   metav1.TypeMeta{APIVersion: kueue.SchemeGroupVersion.String(), Kind: "Workload"},
 			ObjectMeta: metav1.ObjectMeta{Namespace: j.wlKey.Namespace, Name: j.wlKey.Name, ResourceVersion: j.workload(g).ResourceVersion},
 			Status:     kueue.WorkloadStatus{AdmissionChecks: []kueue.AdmissionCheckState{answer}},
 		}
@@ -164,7 +165,7 @@ func (j *queuedJob) say(check kueue.AdmissionCheckReference, answer kueue.Admiss
 // asks returns true if the workload holds quota and waits for the answer of the check.
 func asks(wl *kueue.Workload, check kueue.AdmissionCheckReference) bool {
 	state := admissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, check)
-	return workload.HasQuotaReservation(wl) && !workload.IsEvicted(wl) && state != nil && state.State == kueue.CheckStatePending
+	return workload.HasQuotaReservation(wl) && !workloadevict.IsEvicted(wl) && state != nil && state.State == kueue.CheckStatePending
 }
 
 // expectAsked waits until the job has quota and the check is asked, after the
@@ -189,7 +190,7 @@ func (j *queuedJob) expectWaiting(notBefore time.Time) time.Time {
 	var deadline time.Time
 	gomega.Eventually(func(g gomega.Gomega) {
 		wl := j.workload(g)
-		g.Expect(workload.IsEvicted(wl)).To(gomega.BeTrue())
+		g.Expect(workloadevict.IsEvicted(wl)).To(gomega.BeTrue())
 		g.Expect(workload.HasQuotaReservation(wl)).To(gomega.BeFalse())
 		g.Expect(wl.Status.RequeueState).NotTo(gomega.BeNil())
 		g.Expect(wl.Status.RequeueState.RequeueAt).NotTo(gomega.BeNil())
@@ -274,7 +275,7 @@ func (j *queuedJob) expectDeactivated() {
 	gomega.Eventually(func(g gomega.Gomega) {
 		wl := j.workload(g)
 		g.Expect(workload.IsActive(wl)).To(gomega.BeFalse())
-		g.Expect(workload.IsEvictedDueToDeactivationByKueue(wl)).To(gomega.BeTrue())
+		g.Expect(workloadevict.IsEvictedDueToDeactivationByKueue(wl)).To(gomega.BeTrue())
 		g.Expect(workload.HasQuotaReservation(wl)).To(gomega.BeFalse())
 		g.Expect(wl.Status.RequeueState).To(gomega.BeNil())
 	}, util.Timeout, util.Interval).Should(gomega.Succeed())

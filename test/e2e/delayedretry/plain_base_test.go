@@ -23,17 +23,28 @@ import (
 	"github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+	"sigs.k8s.io/kueue/pkg/workload"
+	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
 	"sigs.k8s.io/kueue/test/util"
 )
 
 // What plain Kueue does with a Retry, and this one with the gate off.
 
-// delayWithGateOff asks for a delay, which is ignored, and waits until the check is
-// asked again.
+// delayWithGateOff asks for a delay, for which the quota is kept, and waits until the
+// check is asked again.
 func (j *queuedJob) delayWithGateOff(check kueue.AdmissionCheckReference) {
 	ginkgo.GinkgoHelper()
-	j.say(check, retry(time.Hour, "not yet"))
+	const delay = 3 * time.Second
+	over := time.Now().Add(delay)
+	j.say(check, retry(delay, "not yet"))
+	gomega.Consistently(func(g gomega.Gomega) {
+		// What was read is older than this.
+		if wl := j.workload(g); time.Now().Before(over) {
+			g.Expect(workload.HasQuotaReservation(wl)).To(gomega.BeTrue())
+			g.Expect(workloadevict.IsEvicted(wl)).To(gomega.BeFalse())
+		}
+	}, delay, util.Interval).Should(gomega.Succeed())
 	gomega.Eventually(func(g gomega.Gomega) {
 		g.Expect(asks(j.workload(g), check)).To(gomega.BeTrue())
 	}, util.LongTimeout, util.Interval).Should(gomega.Succeed())
@@ -43,11 +54,20 @@ func (j *queuedJob) delayWithGateOff(check kueue.AdmissionCheckReference) {
 // its retries once it is not any more.
 func (f *fixture) leaveStuckWithPlain(check kueue.AdmissionCheckReference) (running, stuck *queuedJob, retries int32) {
 	ginkgo.GinkgoHelper()
+	stuck = f.createJob("stuck")
+	stuck.expectAsked(check, 0)
 	running = f.createJob("running")
+	gomega.Eventually(running.workload, util.Timeout, util.Interval).ShouldNot(gomega.BeNil())
+	gomega.Consistently(func(g gomega.Gomega) {
+		g.Expect(workload.HasQuotaReservation(running.workload(g))).To(gomega.BeFalse())
+	}, unchanged, util.Interval).Should(gomega.Succeed())
+
+	// This one is counted at the eviction, which leaves the quota to the other job.
+	stuck.say(check, kueue.AdmissionCheckState{State: kueue.CheckStateRetry, Message: "not yet"})
 	running.expectAsked(check, 0)
 	running.say(check, ready("now"))
 	running.expectRunningPod()
-	stuck = f.createJob("stuck")
+	// No second eviction follows to this one, because of the first.
 	util.SetWorkloadsAdmissionCheck(ctx, k8sClient, &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: stuck.wlKey.Namespace, Name: stuck.wlKey.Name}}, check, kueue.CheckStateRetry, true)
-	return running, stuck, 1
+	return running, stuck, 2
 }

@@ -22,7 +22,8 @@ import (
 	"k8s.io/kubectl/pkg/util/templates"
 	"k8s.io/utils/clock"
 
-	"sigs.k8s.io/kueue/cmd/kueuectl/app/util"
+	"sigs.k8s.io/kueue/cmd/kueuectl/app/clientgetter"
+	"sigs.k8s.io/kueue/cmd/kueuectl/app/flags"
 )
 
 var (
@@ -32,14 +33,14 @@ var (
 	`)
 )
 
-func NewRetryCmd(clientGetter util.ClientGetter, streams genericiooptions.IOStreams, clock clock.PassiveClock) *cobra.Command {
+func NewRetryCmd(clientGetter clientgetter.ClientGetter, streams genericiooptions.IOStreams, clock clock.PassiveClock) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "retry",
 		Short:   "Retry the resource now",
 		Example: retryExample,
 	}
 
-	util.AddDryRunFlag(cmd)
+	flags.AddDryRunFlag(cmd)
 
 	cmd.AddCommand(NewWorkloadCmd(clientGetter, streams, clock))
 

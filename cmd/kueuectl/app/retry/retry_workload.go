@@ -35,13 +35,15 @@ import (
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/client-go/clientset/versioned"
 	"sigs.k8s.io/kueue/client-go/clientset/versioned/scheme"
+	"sigs.k8s.io/kueue/cmd/kueuectl/app/clientgetter"
 	"sigs.k8s.io/kueue/cmd/kueuectl/app/completion"
-	"sigs.k8s.io/kueue/cmd/kueuectl/app/util"
+	"sigs.k8s.io/kueue/cmd/kueuectl/app/dryrun"
 	"sigs.k8s.io/kueue/cmd/kueuectl/app/wait"
 	"sigs.k8s.io/kueue/pkg/workload"
+	workloadfinish "sigs.k8s.io/kueue/pkg/workload/finish"
 	"sigs.k8s.io/kueue/pkg/workload/times"
 )
 
@@ -78,7 +80,7 @@ type WorkloadOptions struct {
 	PrintFlags *genericclioptions.PrintFlags
 
 	Clock          clock.PassiveClock
-	DryRunStrategy util.DryRunStrategy
+	DryRunStrategy dryrun.Strategy
 	Name           string
 	Namespace      string
 
@@ -97,7 +99,7 @@ func NewWorkloadOptions(streams genericiooptions.IOStreams, clock clock.PassiveC
 	}
 }
 
-func NewWorkloadCmd(clientGetter util.ClientGetter, streams genericiooptions.IOStreams, clock clock.PassiveClock) *cobra.Command {
+func NewWorkloadCmd(clientGetter clientgetter.ClientGetter, streams genericiooptions.IOStreams, clock clock.PassiveClock) *cobra.Command {
 	o := NewWorkloadOptions(streams, clock)
 
 	cmd := &cobra.Command{
@@ -126,7 +128,7 @@ func NewWorkloadCmd(clientGetter util.ClientGetter, streams genericiooptions.IOS
 }
 
 // Complete completes all the required options
-func (o *WorkloadOptions) Complete(clientGetter util.ClientGetter, cmd *cobra.Command, args []string) error {
+func (o *WorkloadOptions) Complete(clientGetter clientgetter.ClientGetter, cmd *cobra.Command, args []string) error {
 	o.Name = args[0]
 
 	var err error
@@ -140,12 +142,12 @@ func (o *WorkloadOptions) Complete(clientGetter util.ClientGetter, cmd *cobra.Co
 		return err
 	}
 
-	o.DryRunStrategy, err = util.GetDryRunStrategy(cmd)
+	o.DryRunStrategy, err = dryrun.GetStrategy(cmd)
 	if err != nil {
 		return err
 	}
 
-	err = util.PrintFlagsWithDryRunStrategy(o.PrintFlags, o.DryRunStrategy)
+	err = dryrun.PrintFlagsWithStrategy(o.PrintFlags, o.DryRunStrategy)
 	if err != nil {
 		return err
 	}
@@ -196,7 +198,7 @@ func (o *WorkloadOptions) endWait(ctx context.Context) (*kueue.Workload, error) 
 	}
 
 	operations := endDelays(wl)
-	if o.DryRunStrategy == util.DryRunClient {
+	if o.DryRunStrategy == dryrun.Client {
 		return wl, nil
 	}
 	data, err := json.Marshal(operations)
@@ -204,7 +206,7 @@ func (o *WorkloadOptions) endWait(ctx context.Context) (*kueue.Workload, error) 
 		return nil, err
 	}
 	opts := metav1.PatchOptions{FieldManager: fieldManager}
-	if o.DryRunStrategy == util.DryRunServer {
+	if o.DryRunStrategy == dryrun.Server {
 		opts.DryRun = []string{metav1.DryRunAll}
 	}
 	return workloads.Patch(ctx, o.Name, types.JSONPatchType, data, opts, "status")
@@ -265,7 +267,7 @@ func describeState(wl *kueue.Workload) string {
 	state := workload.StateOf(wl)
 	checks := wait.ChecksInRetry(wl)
 	switch {
-	case workload.IsFinished(wl):
+	case workloadfinish.IsFinished(wl):
 		return "it is finished"
 	case !workload.IsActive(wl), apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget):
 		return "it is deactivated"

@@ -31,11 +31,11 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/client-go/clientset/versioned/fake"
 	cmdtesting "sigs.k8s.io/kueue/cmd/kueuectl/app/testing"
 	"sigs.k8s.io/kueue/cmd/kueuectl/app/wait"
-	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
+	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta2"
 )
 
 func TestRetryWorkload(t *testing.T) {
@@ -261,7 +261,7 @@ func TestRetryWorkload(t *testing.T) {
 					return false, nil, nil
 				}
 				if tc.between != nil {
-					if err := clientset.Tracker().Update(kueue.GroupVersion.WithResource("workloads"), tc.between, metav1.NamespaceDefault); err != nil {
+					if err := clientset.Tracker().Update(kueue.SchemeGroupVersion.WithResource("workloads"), tc.between, metav1.NamespaceDefault); err != nil {
 						t.Errorf("Unexpected error\n%s", err)
 					}
 				}

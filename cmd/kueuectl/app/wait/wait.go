@@ -20,8 +20,9 @@ package wait
 import (
 	"time"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/workload"
+	workloadfinish "sigs.k8s.io/kueue/pkg/workload/finish"
 )
 
 // Wait is what a workload waits for.
@@ -37,7 +38,7 @@ type Wait struct {
 func Of(wl *kueue.Workload) (Wait, bool) {
 	until, waits := workload.RetryDeadline(wl)
 	state := workload.StateOf(wl)
-	if !waits || state == workload.RetryStateInactive || state == workload.RetryStateOnHold || workload.IsFinished(wl) {
+	if !waits || state == workload.RetryStateInactive || state == workload.RetryStateOnHold || workloadfinish.IsFinished(wl) {
 		return Wait{}, false
 	}
 	checks := ChecksInRetry(wl)

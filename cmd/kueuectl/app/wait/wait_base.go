@@ -18,13 +18,13 @@ package wait
 
 import (
 	"sigs.k8s.io/kueue/client-go/clientset/versioned"
-	kueuev1beta1 "sigs.k8s.io/kueue/client-go/clientset/versioned/typed/kueue/v1beta1"
+	kueuev1beta2 "sigs.k8s.io/kueue/client-go/clientset/versioned/typed/kueue/v1beta2"
 )
 
 // WorkloadAliases are the other names of a workload on the command line.
-var WorkloadAliases = []string{"wl", "kueueworkload", "kwl", "workloads"}
+var WorkloadAliases = []string{"kueueworkload", "kueueworkloads", "kwl", "workloads"}
 
 // Workloads returns the client for the workloads of a namespace.
-func Workloads(clientSet versioned.Interface, namespace string) kueuev1beta1.WorkloadInterface {
-	return clientSet.KueueV1beta1().Workloads(namespace)
+func Workloads(clientSet versioned.Interface, namespace string) kueuev1beta2.WorkloadInterface {
+	return clientSet.KueueV1beta2().Workloads(namespace)
 }

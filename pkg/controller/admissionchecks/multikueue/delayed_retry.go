@@ -19,10 +19,11 @@ package multikueue
 import (
 	"k8s.io/utils/ptr"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/util/admissioncheck"
 	"sigs.k8s.io/kueue/pkg/workload"
+	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
 )
 
 // takesNoAnswer returns true if a check has nothing to say of the workload. One
@@ -36,7 +37,7 @@ func takesNoAnswer(wl *kueue.Workload) bool {
 // that is evicted for the retry of another check keeps the state: which cluster it was
 // is forgotten already, and it is to be tried again anyway.
 func needsWorker(acs *kueue.AdmissionCheckState, local *kueue.Workload) bool {
-	if features.Enabled(features.ACRequeueAfter) && workload.IsEvicted(local) {
+	if features.Enabled(features.ACRequeueAfter) && workloadevict.IsEvicted(local) {
 		return false
 	}
 	return acs.State == kueue.CheckStateReady

@@ -22,36 +22,50 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	batchv1 "k8s.io/api/batch/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	config "sigs.k8s.io/kueue/apis/config/v1beta1"
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
-	"sigs.k8s.io/kueue/pkg/controller/jobframework"
+	config "sigs.k8s.io/kueue/apis/config/v1beta2"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/features"
 	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
-	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
-	utiltestingjob "sigs.k8s.io/kueue/pkg/util/testingjobs/job"
+	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta2"
 )
 
 // A workload that was evicted for the retry of another check keeps its check Ready, but
 // not the name of the cluster. That is no reason to ask for a retry of it.
 func TestEvictedForRetryNeedsNoWorker(t *testing.T) {
 	now := time.Date(2026, time.February, 6, 10, 0, 0, 0, time.UTC)
+	outOfSync := utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault).Condition(metav1.Condition{
+		Type: kueue.WorkloadFinished, Status: metav1.ConditionTrue, Reason: kueue.WorkloadFinishedReasonOutOfSync,
+	})
+	evicted := utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault).Condition(metav1.Condition{
+		Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByPreemption,
+	})
 	cases := map[string]struct {
 		gate      bool
 		evicted   bool
+		remote    *kueue.Workload
 		wantState kueue.CheckState
 	}{
 		"evicted, and the worker cannot be reached": {gate: true, evicted: true, wantState: kueue.CheckStateReady},
-		"not evicted, without a worker":             {gate: true, wantState: kueue.CheckStateRetry},
-		"gate off, without a worker":                {evicted: true, wantState: kueue.CheckStateRetry},
+		"evicted, and the remote one is out of sync": {
+			gate: true, evicted: true, remote: outOfSync.Clone().Obj(), wantState: kueue.CheckStateReady,
+		},
+		"not evicted, without a worker": {gate: true, wantState: kueue.CheckStateRetry},
+		"not evicted, and the remote one is out of sync": {
+			gate: true, remote: outOfSync.Clone().Obj(), wantState: kueue.CheckStateRetry,
+		},
+		"not evicted, and the remote one is evicted": {
+			gate: true, remote: evicted.Clone().Obj(), wantState: kueue.CheckStateRetry,
+		},
+		"gate off, without a worker": {evicted: true, wantState: kueue.CheckStateRetry},
+		"gate off, and the remote one is out of sync": {
+			evicted: true, remote: outOfSync.Clone().Obj(), wantState: kueue.CheckStateRetry,
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -66,12 +80,21 @@ func TestEvictedForRetryNeedsNoWorker(t *testing.T) {
 			if tc.evicted {
 				local.Condition(metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByAdmissionCheck})
 			}
+			if tc.remote != nil {
+				local.ClusterName("worker")
+			}
 			cl := utiltesting.NewClientBuilder().WithObjects(local.Obj()).WithStatusSubresource(&kueue.Workload{}).
 				WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: utiltesting.TreatSSAAsStrategicMerge}).Build()
 			group := &wlGroup{
-				local:   &kueue.Workload{},
-				remotes: map[string]*kueue.Workload{"worker": nil},
-				acName:  "multikueue",
+				local:               &kueue.Workload{},
+				localClient:         cl,
+				remotes:             map[string]*kueue.Workload{},
+				acName:              "multikueue",
+				unavailableClusters: []string{"worker"},
+			}
+			if tc.remote != nil {
+				group.remotes["worker"] = tc.remote
+				group.remoteClients = map[string]*remoteClient{"worker": newRemoteClient(cl, nil, nil, nil, "origin", "worker", nil)}
 			}
 			if err := cl.Get(ctx, client.ObjectKeyFromObject(local.Obj()), group.local); err != nil {
 				t.Fatalf("Getting the workload: %v", err)
@@ -118,7 +141,7 @@ func TestEvictedForRetryIsStoppedByAnotherWorker(t *testing.T) {
 			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, tc.gate)
 			ctx, _ := utiltesting.ContextWithLog(t)
 			local := utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault).
-				ReserveQuotaAt(utiltestingapi.MakeAdmission("cq").Obj(), now.Add(-time.Minute)).Admitted(true).
+				ReserveQuotaAt(utiltestingapi.MakeAdmission("cq").Obj(), now.Add(-time.Minute)).AdmittedAt(true, now).
 				AdmissionChecks(
 					kueue.AdmissionCheckState{Name: "multikueue", State: tc.state, LastTransitionTime: metav1.NewTime(now)},
 					kueue.AdmissionCheckState{Name: "budget", State: tc.other, LastTransitionTime: metav1.NewTime(now)},
@@ -127,8 +150,8 @@ func TestEvictedForRetryIsStoppedByAnotherWorker(t *testing.T) {
 			cl := utiltesting.NewClientBuilder().WithObjects(local).WithStatusSubresource(&kueue.Workload{}).
 				WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: utiltesting.TreatSSAAsStrategicMerge}).Build()
 			worker := utiltesting.NewClientBuilder().Build()
-			remote := newRemoteClient(cl, nil, nil, "origin", "another", nil)
-			remote.client = worker
+			remote := newRemoteClient(cl, nil, nil, nil, "origin", "another", nil)
+			remote.setClient(NewNeverCachingClient(worker))
 			group := &wlGroup{
 				local:         &kueue.Workload{},
 				remotes:       map[string]*kueue.Workload{"another": nil},
@@ -147,69 +170,6 @@ func TestEvictedForRetryIsStoppedByAnotherWorker(t *testing.T) {
 			}
 			if err := worker.Get(ctx, client.ObjectKeyFromObject(local), &kueue.Workload{}); err != nil {
 				t.Errorf("Getting the workload of the worker: %v", err)
-			}
-		})
-	}
-}
-
-// A copy that was deactivated for an eviction which is over is removed. The controller
-// would wait without end for the workload to give its quota back.
-func TestCopyOfAnEvictionBeforeIsRemoved(t *testing.T) {
-	now := time.Date(2026, time.February, 6, 10, 0, 0, 0, time.UTC)
-	cases := map[string]struct {
-		gate, evicted bool
-		want          bool
-	}{
-		"the eviction is over":             {gate: true, want: true},
-		"the job is to be stopped":         {gate: true, evicted: true},
-		"gate off, the eviction is over":   {},
-		"gate off, the job is to be ended": {evicted: true},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, tc.gate)
-			ctx, _ := utiltesting.ContextWithLog(t)
-			evicted := func(reason string) metav1.Condition {
-				return metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: reason}
-			}
-			local := utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault).
-				ReserveQuotaAt(utiltestingapi.MakeAdmission("cq").Obj(), now).
-				AdmissionChecks(kueue.AdmissionCheckState{Name: "multikueue", State: kueue.CheckStatePending, LastTransitionTime: metav1.NewTime(now)})
-			if tc.evicted {
-				local.Condition(evicted(kueue.WorkloadEvictedByAdmissionCheck))
-			}
-			remote := utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault).Active(false).
-				Condition(evicted(kueue.WorkloadDeactivated + "DueTo" + kueue.WorkloadEvictedOnManagerCluster)).Obj()
-			job := utiltestingjob.MakeJob("job", metav1.NamespaceDefault).Obj()
-			cl := utiltesting.NewClientBuilder().WithObjects(local.Obj(), job).WithStatusSubresource(&kueue.Workload{}).
-				WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: utiltesting.TreatSSAAsStrategicMerge}).Build()
-			worker := utiltesting.NewClientBuilder().WithObjects(remote).Build()
-			rc := newRemoteClient(cl, nil, nil, "origin", "worker", nil)
-			rc.client = worker
-			adapters, err := jobframework.GetMultiKueueAdapters(sets.New("batch/job"))
-			if err != nil {
-				t.Fatalf("Getting the adapters: %v", err)
-			}
-			group := &wlGroup{
-				local: &kueue.Workload{}, remotes: map[string]*kueue.Workload{"worker": {}}, remoteClients: map[string]*remoteClient{"worker": rc},
-				acName: "multikueue", jobAdapter: adapters[batchv1.SchemeGroupVersion.WithKind("Job").String()], controllerKey: client.ObjectKeyFromObject(job),
-			}
-			key := client.ObjectKeyFromObject(remote)
-			if err := cl.Get(ctx, key, group.local); err != nil {
-				t.Fatalf("Getting the workload: %v", err)
-			}
-			if err := worker.Get(ctx, key, group.remotes["worker"]); err != nil {
-				t.Fatalf("Getting the copy: %v", err)
-			}
-			r := &wlReconciler{
-				client: cl, clock: testingclock.NewFakeClock(now), recorder: &utiltesting.EventRecorder{}, workerLostTimeout: defaultWorkerLostTimeout,
-				dispatcherName: config.MultiKueueDispatcherModeIncremental,
-			}
-			if _, err := r.reconcileGroup(ctx, group); err != nil {
-				t.Fatalf("Unexpected error: %v", err)
-			}
-			if err := worker.Get(ctx, key, &kueue.Workload{}); apierrors.IsNotFound(err) != tc.want {
-				t.Errorf("Unexpected end of the copy: %v, want it removed: %t", err, tc.want)
 			}
 		})
 	}

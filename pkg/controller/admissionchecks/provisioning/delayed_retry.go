@@ -30,11 +30,12 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/util/admissioncheck"
 	"sigs.k8s.io/kueue/pkg/util/api"
 	"sigs.k8s.io/kueue/pkg/workload"
+	workloadfinish "sigs.k8s.io/kueue/pkg/workload/finish"
 	"sigs.k8s.io/kueue/pkg/workload/times"
 )
 
@@ -51,7 +52,7 @@ func nextAttempt(wl *kueue.Workload, checkName kueue.AdmissionCheckReference, at
 // hearsRequests returns true if the requests of the workload matter also while
 // it holds no quota: they may fail, and the numbers of their attempts count.
 func hearsRequests(wl *kueue.Workload) bool {
-	return features.Enabled(features.ACRequeueAfter) && !workload.IsFinished(wl)
+	return features.Enabled(features.ACRequeueAfter) && !workloadfinish.IsFinished(wl)
 }
 
 // updateForRetry updates the state of the check for a request, of the given

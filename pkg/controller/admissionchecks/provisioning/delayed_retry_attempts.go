@@ -29,10 +29,11 @@ import (
 	autoscaling "k8s.io/autoscaler/cluster-autoscaler/apis/provisioningrequest/autoscaling.x-k8s.io/v1"
 	"k8s.io/utils/ptr"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/util/admissioncheck"
 	"sigs.k8s.io/kueue/pkg/workload"
+	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
 )
 
 // The number of an attempt is
@@ -109,7 +110,7 @@ func attemptOffset(check *kueue.AdmissionCheckState, offsets, used attemptNumber
 
 // keepsQuota returns true if the workload has its quota reserved to stay.
 func keepsQuota(wl *kueue.Workload) bool {
-	return workload.HasQuotaReservation(wl) && !workload.IsEvicted(wl)
+	return workload.HasQuotaReservation(wl) && !workloadevict.IsEvicted(wl)
 }
 
 // asksForRetry returns true if the request calls for a retry, unless it did so
@@ -129,7 +130,7 @@ func retriedWithGateOff(wl *kueue.Workload, check *kueue.AdmissionCheckState, la
 		last.request.CreationTimestamp.After(check.LastTransitionTime.Time) || failure(last.request).LastTransitionTime.After(check.LastTransitionTime.Time) {
 		return false
 	}
-	evicted, byCheck := workload.IsEvictedByAdmissionCheck(wl)
+	evicted, byCheck := workloadevict.IsEvictedByAdmissionCheck(wl)
 	return !provisioned || (byCheck && evicted.LastTransitionTime.Equal(&check.LastTransitionTime))
 }
 
@@ -155,7 +156,7 @@ func failure(pr *autoscaling.ProvisioningRequest) *metav1.Condition {
 // answer for it any more. The Requeued condition tells of the reactivation until
 // the next eviction.
 func wasForgotten(wl *kueue.Workload, check *kueue.AdmissionCheckState, pr *autoscaling.ProvisioningRequest) bool {
-	if !workload.IsActive(wl) || (check.State == kueue.CheckStatePending && workload.IsEvictedByDeactivation(wl)) {
+	if !workload.IsActive(wl) || (check.State == kueue.CheckStatePending && workloadevict.IsEvictedByDeactivation(wl)) {
 		return true
 	}
 	requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)

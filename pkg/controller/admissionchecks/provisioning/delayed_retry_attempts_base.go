@@ -17,11 +17,13 @@ limitations under the License.
 package provisioning
 
 import (
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+	"sigs.k8s.io/kueue/pkg/features"
+	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
 )
 
 // cleansUpRequests returns true if the requests of the workload are about to be
 // deleted because it was evicted.
-func cleansUpRequests(*kueue.Workload) bool {
-	return false
+func cleansUpRequests(wl *kueue.Workload) bool {
+	return workloadevict.IsEvicted(wl) && features.Enabled(features.CleanupProvisioningRequestsOnEviction)
 }

@@ -28,10 +28,10 @@ import (
 	autoscaling "k8s.io/autoscaler/cluster-autoscaler/apis/provisioningrequest/autoscaling.x-k8s.io/v1"
 	"k8s.io/utils/ptr"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/features"
-	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
-	"sigs.k8s.io/kueue/pkg/workload"
+	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta2"
+	workloadpatching "sigs.k8s.io/kueue/pkg/workload/patching"
 )
 
 // testRequest is a request for wl and the check; each of the conditions is true.
@@ -81,7 +81,7 @@ func TestPlanAttempts(t *testing.T) {
 	}
 	evictedByCheck := evictedBy(kueue.WorkloadEvictedByAdmissionCheck)
 	reservedAgain := condition(kueue.WorkloadEvicted, metav1.ConditionFalse, "QuotaReserved", metav1.NewTime(evictedAt.Add(time.Hour)))
-	deactivated := evictedBy(workload.ReasonWithCause(kueue.WorkloadDeactivated, kueue.WorkloadEvictedByAdmissionCheck))
+	deactivated := evictedBy(workloadpatching.ReasonWithCause(kueue.WorkloadDeactivated, kueue.WorkloadEvictedByAdmissionCheck))
 	reactivated := condition(kueue.WorkloadRequeued, metav1.ConditionTrue, kueue.WorkloadReactivated, evictedAt)
 	// failedAt is a request that failed so much later than evictedAt.
 	failedAt := func(attempt int, after time.Duration, conditions ...string) autoscaling.ProvisioningRequest {

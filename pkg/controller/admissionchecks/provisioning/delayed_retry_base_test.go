@@ -21,17 +21,22 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"sigs.k8s.io/kueue/pkg/features"
 	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
 )
 
 func newTestController(c client.Client) (*Controller, error) {
-	return NewController(c, &utiltesting.EventRecorder{})
+	return NewController(c, &utiltesting.EventRecorder{}, nil)
 }
 
-// keepRequests has the requests of a workload that is evicted stay, as they do.
-func keepRequests(testing.TB) {}
+// keepRequests has the requests of a workload that is evicted stay. That they go is
+// tested apart.
+func keepRequests(t testing.TB) {
+	features.SetFeatureGateDuringTest(t, features.CleanupProvisioningRequestsOnEviction, false)
+}
 
 // keptWhenFinished returns the requests, of those given, that a finished workload keeps.
-func keptWhenFinished(names ...string) []string {
-	return names
+// They are deleted.
+func keptWhenFinished(_ ...string) []string {
+	return nil
 }

@@ -19,24 +19,28 @@ package provisioning
 import (
 	"time"
 
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"github.com/onsi/ginkgo/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	config "sigs.k8s.io/kueue/apis/config/v1beta1"
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	config "sigs.k8s.io/kueue/apis/config/v1beta2"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/workload"
 )
 
 // enablePodsReady returns WaitForPodsReady, enabled with the timeout.
 func enablePodsReady(timeout time.Duration) *config.WaitForPodsReady {
-	return &config.WaitForPodsReady{Enable: true, Timeout: &metav1.Duration{Duration: timeout}}
+	return &config.WaitForPodsReady{Timeout: metav1.Duration{Duration: timeout}}
 }
 
-// keepRequests has the requests of a workload outlive its evictions, as they do.
-func keepRequests() {}
+// keepRequests has the requests of a workload outlive its evictions. They do not
+// otherwise, and a spec cannot change, delete or reuse one that is gone.
+func keepRequests() {
+	features.SetFeatureGateDuringTest(ginkgo.GinkgoTB(), features.CleanupProvisioningRequestsOnEviction, false)
+}
 
 // isBackingOffWithGateOff tells whether the workload waits for a check, with the gate
-// off. It has no quota, and requeueState counts.
+// off. Kueue's own implementation keeps the quota, and counts afterwards.
 func isBackingOffWithGateOff(wl *kueue.Workload) bool {
-	return requeueCount(wl) == 1 && !workload.HasQuotaReservation(wl) && apimeta.IsStatusConditionFalse(wl.Status.Conditions, kueue.WorkloadRequeued)
+	return wl.Status.RequeueState != nil && wl.Status.RequeueState.RequeueAt != nil && workload.HasRetryChecks(wl)
 }

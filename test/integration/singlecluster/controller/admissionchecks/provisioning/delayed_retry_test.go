@@ -36,15 +36,17 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	config "sigs.k8s.io/kueue/apis/config/v1beta1"
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	config "sigs.k8s.io/kueue/apis/config/v1beta2"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/controller/admissionchecks/provisioning"
 	workloadjob "sigs.k8s.io/kueue/pkg/controller/jobs/job"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/util/admissioncheck"
-	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
+	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta2"
 	testingjob "sigs.k8s.io/kueue/pkg/util/testingjobs/job"
 	"sigs.k8s.io/kueue/pkg/workload"
+	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
+	workloadfinish "sigs.k8s.io/kueue/pkg/workload/finish"
 	"sigs.k8s.io/kueue/test/util"
 )
 
@@ -177,11 +179,11 @@ func (r *recording) expectOrderly(key client.ObjectKey) {
 }
 
 func holdsQuota(wl *kueue.Workload) bool {
-	return workload.HasQuotaReservation(wl) && !workload.IsEvicted(wl)
+	return workload.HasQuotaReservation(wl) && !workloadevict.IsEvicted(wl)
 }
 
 func isWaiting(wl *kueue.Workload) bool {
-	return workload.HasRetryChecks(wl) && workload.IsEvicted(wl) && !workload.HasQuotaReservation(wl) &&
+	return workload.HasRetryChecks(wl) && workloadevict.IsEvicted(wl) && !workload.HasQuotaReservation(wl) &&
 		apimeta.IsStatusConditionFalse(wl.Status.Conditions, kueue.WorkloadRequeued)
 }
 
@@ -383,7 +385,7 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 
 	expectDeactivated := func() {
 		ginkgo.GinkgoHelper()
-		wl.await("deactivated", func(wl *kueue.Workload) bool { return !workload.IsActive(wl) && workload.IsEvicted(wl) })
+		wl.await("deactivated", func(wl *kueue.Workload) bool { return !workload.IsActive(wl) && workloadevict.IsEvicted(wl) })
 	}
 
 	ginkgo.BeforeEach(func() {
@@ -793,7 +795,7 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 
 		ginkgo.It("Should carry the count over when it is switched on with a request in flight", func() {
 			flip(checkA, 1, autoscaling.Failed)
-			wl.await("evicted", workload.IsEvicted)
+			wl.await("evicted", workloadevict.IsEvicted)
 			wl.await("reserved again", holdsQuota)
 			awaitRequest(checkA, 2)
 			setGate(true)
@@ -909,7 +911,7 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 					job.Status.StartTime, job.Status.CompletionTime = ptr.To(metav1.Now()), ptr.To(metav1.Now())
 					g.Expect(k8sClient.Status().Update(ctx, job)).To(gomega.Succeed())
 				}, util.Timeout, util.ShortInterval).Should(gomega.Succeed())
-				wl.await("finished", workload.IsFinished)
+				wl.await("finished", workloadfinish.IsFinished)
 			})
 
 			ginkgo.It("Should be suspended again when it is preempted, and reuse its request", func() {
@@ -930,7 +932,7 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 				keepRequests()
 				begin(checkA)
 				otherKey := createJob("other", highPriority)
-				wl.await("released", func(wl *kueue.Workload) bool { return workload.IsEvicted(wl) && !workload.HasQuotaReservation(wl) })
+				wl.await("released", func(wl *kueue.Workload) bool { return workloadevict.IsEvicted(wl) && !workload.HasQuotaReservation(wl) })
 				deleteJob("other", otherKey)
 				wl.await("reserved again", holdsQuota)
 				flip(checkA, 1, autoscaling.Provisioned)
@@ -979,7 +981,7 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 					for _, check := range failing {
 						flip(check, 1, autoscaling.Failed)
 					}
-					wl.await("evicted", workload.IsEvicted)
+					wl.await("evicted", workloadevict.IsEvicted)
 					if !gate {
 						for _, check := range failing {
 							failUntilTried(check)

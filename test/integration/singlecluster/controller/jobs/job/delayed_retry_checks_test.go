@@ -29,11 +29,12 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/metrics"
 	utiltestingmetrics "sigs.k8s.io/kueue/pkg/util/testing/metrics"
 	"sigs.k8s.io/kueue/pkg/workload"
+	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
 	"sigs.k8s.io/kueue/test/util"
 )
 
@@ -81,7 +82,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, what the checks say"
 			t.reserveFirst(ruleA, ruleB)
 			t.admitFirst(t.checkA, t.checkB)
 			t.retry(t.checkA, tc.delayA)
-			from := t.wl.until("evicted", util.Timeout, workload.IsEvicted)
+			from := t.wl.until("evicted", util.Timeout, workloadevict.IsEvicted)
 			if tc.delayB > 0 {
 				t.retry(t.checkB, tc.delayB)
 				from = t.wl.until("waiting for the longer delay", util.Timeout, waitsFor(time.Duration(tc.delayB)*time.Second/2))
@@ -116,7 +117,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, what the checks say"
 			t.reserveFirst(t.ruleFor(t.checkA), t.ruleFor(t.checkB))
 			t.admitFirst(t.checkA, t.checkB)
 			t.retry(t.checkA, 5)
-			from := t.wl.until("evicted", util.Timeout, workload.IsEvicted)
+			from := t.wl.until("evicted", util.Timeout, workloadevict.IsEvicted)
 			t.retry(t.checkB, longDelay)
 			t.wl.until("waiting for the longer delay", util.Timeout, waitsFor(longDelay/2*time.Second))
 			if released {
@@ -151,7 +152,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, what the checks say"
 		case "evicted":
 			t.admitFirst(t.checkA, t.checkB)
 			t.retry(t.checkA, longDelay)
-			t.wl.until("evicted", util.Timeout, workload.IsEvicted)
+			t.wl.until("evicted", util.Timeout, workloadevict.IsEvicted)
 		case "waiting":
 			t.retry(t.checkA, longDelay)
 			t.expectWaiting()
@@ -252,7 +253,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, what the checks say"
 				t.expectRetryCycle(released, map[string]int32{t.checkA.Name: 1, t.checkB.Name: 1})
 
 				t.setCheck(write, t.checkA, kueue.CheckStateRetry, nil)
-				evicted := t.wl.until("evicted", util.Timeout, workload.IsEvicted)
+				evicted := t.wl.until("evicted", util.Timeout, workloadevict.IsEvicted)
 				gomega.Expect(t.wl.last().Status.AdmissionChecks[0].RequeueAfterSeconds).To(gomega.BeNil())
 				gomega.Expect(requeueAtOf(t.wl.last())).To(gomega.BeTemporally("<=", apimeta.FindStatusCondition(t.wl.last().Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime.Time))
 				t.expectRetryCycle(evicted, map[string]int32{t.checkA.Name: 2, t.checkB.Name: 1})

@@ -31,10 +31,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
-	configapi "sigs.k8s.io/kueue/apis/config/v1beta1"
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	configapi "sigs.k8s.io/kueue/apis/config/v1beta2"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/workload"
+	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
 	"sigs.k8s.io/kueue/test/util"
 )
 
@@ -112,7 +113,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, when the manager res
 	ginkgo.It("Should evict what asked for a retry while no manager ran", func() {
 		t.reserveFirst(t.ruleFor(t.checkA))
 		restart(func() { t.retry(t.checkA, 2) })
-		evicted := t.wl.until("evicted", util.Timeout, workload.IsEvicted)
+		evicted := t.wl.until("evicted", util.Timeout, workloadevict.IsEvicted)
 		t.expectRetryCycle(evicted, map[string]int32{t.checkA.Name: 1})
 	})
 
@@ -120,7 +121,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, when the manager res
 		t.reserveFirst(t.ruleFor(t.checkA))
 		t.admitFirst(t.checkA)
 		t.retry(t.checkA, longDelay)
-		t.wl.until("evicted", util.Timeout, workload.IsEvicted)
+		t.wl.until("evicted", util.Timeout, workloadevict.IsEvicted)
 		restart(t.endPods)
 		waiting := t.expectWaiting()
 		t.expectPassedBy("passing")
@@ -164,7 +165,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, when the manager res
 		t.reserveFirst(t.ruleFor(t.checkA))
 		t.admitFirst(t.checkA)
 		t.retry(t.checkA, longDelay)
-		t.wl.until("evicted", util.Timeout, workload.IsEvicted)
+		t.wl.until("evicted", util.Timeout, workloadevict.IsEvicted)
 		gomega.Expect(requeueAtOf(t.wl.last())).NotTo(gomega.BeZero())
 		restart(setGate(false))
 		t.retry(t.checkA, 8)

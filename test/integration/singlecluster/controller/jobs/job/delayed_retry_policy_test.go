@@ -30,11 +30,12 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/util/admissioncheck"
-	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
+	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta2"
 	"sigs.k8s.io/kueue/pkg/workload"
+	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
 	"sigs.k8s.io/kueue/test/util"
 )
 
@@ -123,7 +124,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, by a policy", delaye
 		gomega.Expect(setPolicy(t.checkA, `{"strategy": "Static", "baseDelaySeconds": 600}`)).To(gomega.Succeed())
 		t.reserveFirst(t.ruleFor(t.checkA))
 		t.retry(t.checkA, 0)
-		t.wl.until("evicted", util.Timeout, workload.IsEvicted)
+		t.wl.until("evicted", util.Timeout, workloadevict.IsEvicted)
 		t.wl.until("reserved again", util.Timeout, workload.HasQuotaReservation)
 	})
 
@@ -171,7 +172,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, by a policy", delaye
 		t.reserveFirst(t.ruleFor(t.checkA))
 		t.admitFirst(t.checkA)
 		t.setCheck(applyCheck, t.checkA, kueue.CheckStateRetry, nil)
-		t.wl.until("evicted", util.Timeout, workload.IsEvicted)
+		t.wl.until("evicted", util.Timeout, workloadevict.IsEvicted)
 		gomega.Expect(setPolicy(t.checkA, `{"strategy": "Static", "baseDelaySeconds": 600}`)).To(gomega.Succeed())
 		gomega.Consistently(func(g gomega.Gomega) {
 			wl := &kueue.Workload{}
@@ -180,7 +181,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, by a policy", delaye
 		}, util.ConsistentDuration, util.ShortInterval).Should(gomega.Succeed())
 		t.endPods()
 		t.wl.until("reserved again", util.Timeout, func(wl *kueue.Workload) bool {
-			return workload.HasQuotaReservation(wl) && !workload.IsEvicted(wl)
+			return workload.HasQuotaReservation(wl) && !workloadevict.IsEvicted(wl)
 		})
 	})
 
@@ -195,7 +196,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, by a policy", delaye
 		t.setCheck(applyCheck, t.checkA, kueue.CheckStateReady, nil)
 		t.endPods()
 		t.wl.until("reserved again", util.Timeout, func(wl *kueue.Workload) bool {
-			return workload.HasQuotaReservation(wl) && !workload.IsEvicted(wl)
+			return workload.HasQuotaReservation(wl) && !workloadevict.IsEvicted(wl)
 		})
 	})
 
@@ -204,7 +205,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, by a policy", delaye
 		t.reserveFirst(t.ruleFor(t.checkA))
 		for range 2 {
 			t.setCheck(applyCheck, t.checkA, kueue.CheckStateRetry, nil)
-			t.wl.until("evicted", util.Timeout, workload.IsEvicted)
+			t.wl.until("evicted", util.Timeout, workloadevict.IsEvicted)
 			t.wl.until("reserved again", util.Timeout, workload.HasQuotaReservation)
 
 			t.setCheck(applyCheck, t.checkA, kueue.CheckStateRetry, nil)
@@ -222,7 +223,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, by a policy", delaye
 		gomega.Expect(setPolicy(t.checkA, `{"strategy": "Static", "baseDelaySeconds": 600, "limitCount": 0}`)).To(gomega.Succeed())
 		t.reserveFirst(t.ruleFor(t.checkA))
 		t.setCheck(applyCheck, t.checkA, kueue.CheckStateRetry, nil)
-		t.wl.until("evicted", util.Timeout, workload.IsEvicted)
+		t.wl.until("evicted", util.Timeout, workloadevict.IsEvicted)
 		t.wl.until("reserved again", util.Timeout, workload.HasQuotaReservation)
 		for _, wl := range t.wl.versions {
 			for _, check := range wl.Status.AdmissionChecks {

@@ -29,12 +29,14 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	configapi "sigs.k8s.io/kueue/apis/config/v1beta1"
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	configapi "sigs.k8s.io/kueue/apis/config/v1beta2"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/controller/jobframework"
 	"sigs.k8s.io/kueue/pkg/features"
-	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
+	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta2"
 	"sigs.k8s.io/kueue/pkg/workload"
+	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
+	workloadfinish "sigs.k8s.io/kueue/pkg/workload/finish"
 	"sigs.k8s.io/kueue/test/util"
 )
 
@@ -187,7 +189,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, in the queues", dela
 		t.reserveFirst(t.ruleFor(t.checkA))
 		t.admitFirst(t.checkA)
 		stop(tc)
-		t.wl.until("evicted", util.Timeout, workload.IsEvicted)
+		t.wl.until("evicted", util.Timeout, workloadevict.IsEvicted)
 		t.retry(t.checkA, longDelay)
 		t.endPods()
 		waiting := t.expectWaiting()
@@ -258,7 +260,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, in the queues", dela
 			wantReason = kueue.WorkloadEvictedByAdmissionCheck
 		}
 		steps[0]()
-		t.wl.until("evicted", util.Timeout, func(wl *kueue.Workload) bool { return workload.IsEvicted(wl) })
+		t.wl.until("evicted", util.Timeout, func(wl *kueue.Workload) bool { return workloadevict.IsEvicted(wl) })
 		gomega.Expect(apimeta.FindStatusCondition(t.wl.last().Status.Conditions, kueue.WorkloadEvicted).Reason).To(gomega.Equal(wantReason))
 		steps[1]()
 		t.endPods()
@@ -280,7 +282,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, in the queues", dela
 		t.reserveFirst(t.ruleFor(t.checkA))
 		t.admitFirst(t.checkA)
 		t.retry(t.checkA, longDelay)
-		t.wl.until("evicted", util.Timeout, workload.IsEvicted)
+		t.wl.until("evicted", util.Timeout, workloadevict.IsEvicted)
 		t.setActive(false)
 		t.wl.until("deactivated, with nothing left", util.Timeout, func(wl *kueue.Workload) bool {
 			return !workload.IsActive(wl) && isAsNew(wl)
@@ -296,10 +298,10 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, in the queues", dela
 		t.reserveFirst(t.ruleFor(t.checkA))
 		t.admitFirst(t.checkA)
 		t.retry(t.checkA, longDelay)
-		t.wl.until("evicted", util.Timeout, workload.IsEvicted)
+		t.wl.until("evicted", util.Timeout, workloadevict.IsEvicted)
 		t.finish(t.key)
 		t.wl.until("finished, with no time left", util.Timeout, func(wl *kueue.Workload) bool {
-			return workload.IsFinished(wl) && requeueAtOf(wl).IsZero()
+			return workloadfinish.IsFinished(wl) && requeueAtOf(wl).IsZero()
 		})
 		gomega.Expect(t.wl.last().Status.Conditions).NotTo(gomega.ContainElement(
 			gomega.HaveField("Message", gomega.ContainSubstring("waiting until"))))
@@ -450,7 +452,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, in the queues", dela
 		t.reserveFirst(t.ruleFor(t.checkA))
 		t.admitFirst(t.checkA)
 		stop(drainClusterQueue)
-		evicted := t.wl.until("evicted", util.Timeout, workload.IsEvicted)
+		evicted := t.wl.until("evicted", util.Timeout, workloadevict.IsEvicted)
 		gomega.Expect(t.wl.versions[evicted].Status.AdmissionChecks[0].State).To(gomega.Equal(kueue.CheckStatePending))
 		t.endPods()
 		t.expectReleased()

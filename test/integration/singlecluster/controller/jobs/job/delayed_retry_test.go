@@ -30,10 +30,11 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/features"
 	testingjob "sigs.k8s.io/kueue/pkg/util/testingjobs/job"
 	"sigs.k8s.io/kueue/pkg/workload"
+	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
 	"sigs.k8s.io/kueue/test/util"
 )
 
@@ -53,7 +54,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", delayedRetryLabels,
 
 				ginkgo.By("checking that the quota is used by the other job while this one waits")
 				util.ExpectWorkloadsToHaveQuotaReservationByKey(ctx, k8sClient, t.clusterQueue.Name, otherKey)
-				released := t.wl.until("evicted", util.Timeout, workload.IsEvicted)
+				released := t.wl.until("evicted", util.Timeout, workloadevict.IsEvicted)
 				gomega.Expect(workload.HasQuotaReservation(t.wl.versions[released])).To(gomega.BeFalse(), "there is no job to stop first")
 				gomega.Expect(t.wl.versions[released].Status.AdmissionChecks[0].State).To(gomega.Equal(kueue.CheckStateRetry))
 				gomega.Expect(requeueAtOf(t.wl.versions[released])).To(gomega.BeTemporally(">=", start.Add(5*time.Second)))

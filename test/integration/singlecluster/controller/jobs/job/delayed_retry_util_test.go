@@ -34,13 +34,15 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	workloadjob "sigs.k8s.io/kueue/pkg/controller/jobs/job"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/util/admissioncheck"
-	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta1"
+	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta2"
 	testingjob "sigs.k8s.io/kueue/pkg/util/testingjobs/job"
 	"sigs.k8s.io/kueue/pkg/workload"
+	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
+	workloadpatching "sigs.k8s.io/kueue/pkg/workload/patching"
 	"sigs.k8s.io/kueue/test/util"
 )
 
@@ -83,7 +85,7 @@ func mergePatchCheck(g gomega.Gomega, key client.ObjectKey, check kueue.Admissio
 func updateCheck(g gomega.Gomega, key client.ObjectKey, check kueue.AdmissionCheckState) {
 	wl := &kueue.Workload{}
 	g.Expect(k8sClient.Get(ctx, key, wl)).To(gomega.Succeed())
-	workload.SetAdmissionCheckState(&wl.Status.AdmissionChecks, check, clock.RealClock{})
+	workloadpatching.SetAdmissionCheckState(&wl.Status.AdmissionChecks, check, clock.RealClock{})
 	admissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, check.Name).LastTransitionTime = check.LastTransitionTime
 	g.Expect(k8sClient.Status().Update(ctx, wl, client.FieldOwner("ctrl-"+string(check.Name)))).To(gomega.Succeed())
 }
@@ -169,7 +171,7 @@ func isRequeued(wl *kueue.Workload) bool {
 }
 
 func isReleased(wl *kueue.Workload) bool {
-	return workload.IsEvicted(wl) && !workload.HasQuotaReservation(wl)
+	return workloadevict.IsEvicted(wl) && !workload.HasQuotaReservation(wl)
 }
 
 // waitsFor returns a condition that holds while the workload waits, or is about

@@ -1,0 +1,30 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package wait
+
+import (
+	"sigs.k8s.io/kueue/client-go/clientset/versioned"
+	kueuev1beta1 "sigs.k8s.io/kueue/client-go/clientset/versioned/typed/kueue/v1beta1"
+)
+
+// WorkloadAliases are the other names of a workload on the command line.
+var WorkloadAliases = []string{"wl", "kueueworkload", "kwl", "workloads"}
+
+// Workloads returns the client for the workloads of a namespace.
+func Workloads(clientSet versioned.Interface, namespace string) kueuev1beta1.WorkloadInterface {
+	return clientSet.KueueV1beta1().Workloads(namespace)
+}

@@ -1,0 +1,42 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package provisioning
+
+import (
+	"time"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	config "sigs.k8s.io/kueue/apis/config/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/workload"
+)
+
+// enablePodsReady returns WaitForPodsReady, enabled with the timeout.
+func enablePodsReady(timeout time.Duration) *config.WaitForPodsReady {
+	return &config.WaitForPodsReady{Enable: true, Timeout: &metav1.Duration{Duration: timeout}}
+}
+
+// keepRequests has the requests of a workload outlive its evictions, as they do.
+func keepRequests() {}
+
+// isBackingOffWithGateOff tells whether the workload waits for a check, with the gate
+// off. It has no quota, and requeueState counts.
+func isBackingOffWithGateOff(wl *kueue.Workload) bool {
+	return requeueCount(wl) == 1 && !workload.HasQuotaReservation(wl) && apimeta.IsStatusConditionFalse(wl.Status.Conditions, kueue.WorkloadRequeued)
+}

@@ -1,0 +1,79 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package job
+
+import (
+	"context"
+	"time"
+
+	"github.com/onsi/ginkgo/v2"
+	"github.com/onsi/gomega"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	configapi "sigs.k8s.io/kueue/apis/config/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
+	schdcache "sigs.k8s.io/kueue/pkg/cache/scheduler"
+	"sigs.k8s.io/kueue/pkg/constants"
+	"sigs.k8s.io/kueue/pkg/controller/core"
+	"sigs.k8s.io/kueue/pkg/scheduler"
+	"sigs.k8s.io/kueue/pkg/workload"
+	"sigs.k8s.io/kueue/test/util"
+)
+
+// setUpControllers sets up caches, queues and core controllers with the manager, and
+// returns the scheduler, which has yet to be added.
+func setUpControllers(ctx context.Context, mgr manager.Manager, configuration *configapi.Configuration) *scheduler.Scheduler {
+	cCache := schdcache.New(mgr.GetClient())
+	queues := qcache.NewManager(mgr.GetClient(), cCache)
+	go queues.CleanUpOnContext(ctx)
+	go cCache.CleanUpOnContext(ctx)
+	failedCtrl, err := core.SetupControllers(mgr, queues, cCache, configuration)
+	gomega.Expect(err).ToNot(gomega.HaveOccurred(), "controller", failedCtrl)
+	return scheduler.New(queues, cCache, mgr.GetClient(), mgr.GetEventRecorderFor(constants.AdmissionName))
+}
+
+// enablePodsReady returns WaitForPodsReady, enabled with the timeout.
+func enablePodsReady(timeout time.Duration) *configapi.WaitForPodsReady {
+	return &configapi.WaitForPodsReady{Enable: true, Timeout: &metav1.Duration{Duration: timeout}}
+}
+
+// expectRetryWithGateOff retries a check that holds quota, with the gate off. Kueue
+// does not know the fields: the workload comes back at once.
+func (t *delayedRetryTest) expectRetryWithGateOff() {
+	ginkgo.GinkgoHelper()
+	t.setCheck(updateCheck, t.checkA, kueue.CheckStateRetry, ptr.To[int32](600))
+	evicted := t.wl.until("evicted", util.Timeout, workload.IsEvicted)
+	gomega.Expect(t.wl.versions[evicted].Status.AdmissionChecks[0].State).To(gomega.Equal(kueue.CheckStatePending))
+	t.wl.until("reserved again", util.Timeout, workload.HasQuotaReservation)
+	for _, version := range t.wl.versions {
+		gomega.Expect(requeueAtOf(version)).To(gomega.BeZero())
+		for _, check := range version.Status.AdmissionChecks {
+			gomega.Expect(check.RetryCount).To(gomega.BeNil())
+		}
+	}
+}
+
+// isLeftOutWithGateOff tells whether Kueue, with the gate off, leaves a queued
+// workload with a check in Retry out of the queue. It is stuck there.
+func isLeftOutWithGateOff(wl *kueue.Workload) bool {
+	cond := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadQuotaReserved)
+	return cond != nil && cond.Message == "The workload has failed admission checks"
+}
