@@ -1,21 +1,22 @@
 ##@ Building
 
-server_version = $(shell sed -n 's/^\tk8s.io\/kubernetes v\([0-9.]*\).*/\1/p' tools/kube-apiserver$(1)/go.mod)
+kube_version_of = $(shell sed -n 's/^\tk8s.io\/kubernetes v\([0-9.]*\).*/\1/p' $(1)/go.mod)
 # kubeadm reads its version from client-go, the others from component-base.
 kube_ldflags = -s -w $(foreach package,component-base/version client-go/pkg/version,-X k8s.io/$(package).gitVersion=v$(1) -X k8s.io/$(package).gitMajor=1 -X k8s.io/$(package).gitMinor=$(word 2,$(subst ., ,$(1))))
-# Of the API server and the nodes that all bases are tried on.
-SERVER_VERSION := $(call server_version)
-KUBE_LDFLAGS := $(call kube_ldflags,$(SERVER_VERSION))
+# Of the API server that all bases are tried on, and of kind's nodes.
+SERVER_VERSION := $(call kube_version_of,tools/kube-apiserver)
+NODE_VERSION := $(call kube_version_of,tools/kind-node)
+SERVER_LDFLAGS := $(call kube_ldflags,$(SERVER_VERSION))
 BASE_BIN_DIR = $(PROJECT)/$(BASE_BIN)
 
 .PHONY: build
-build: fresh-tree base-bin ## Build build/bin/manager from the patched tree (build/bin/v0.19/manager for that base).
+build: fresh-tree base-bin ## Build build/bin/manager from the patched tree (build/bin/v0.14/manager for that base).
 	$(call say,building $(BASE_BIN)/manager $(VERSION) (about 4 minutes when nothing is cached))
 	@cd $(TREE_DIR) && go build -ldflags "$(MANAGER_LDFLAGS)" -o $(BASE_BIN_DIR)/manager ./cmd/kueue
 
 # kubectl finds it as "kubectl kueue", by its other name.
 .PHONY: kueuectl
-kueuectl: fresh-tree base-bin ## Build build/bin/kueuectl, the plugin of kubectl, from the patched tree (build/bin/v0.19/kueuectl for that base).
+kueuectl: fresh-tree base-bin ## Build build/bin/kueuectl, the plugin of kubectl, from the patched tree (build/bin/v0.14/kueuectl for that base).
 	$(call say,building $(BASE_BIN)/kueuectl $(VERSION) (about 2 minutes when nothing is cached))
 	@cd $(TREE_DIR) && go build -ldflags "$(MANAGER_LDFLAGS)" -o $(BASE_BIN_DIR)/kueuectl ./cmd/kueuectl
 	@ln -sfn kueuectl $(BASE_BIN_DIR)/kubectl-kueue
@@ -29,7 +30,7 @@ base-bin: need-tools
 
 # Plain releases, which mk/bench.mk builds.
 plain_manager = $(PROJECT)/build/bench/versions/$(call base_says,$(1),version)/manager
-PLAIN_MANAGERS := $(foreach base,v0.14 v0.19,$(call plain_manager,$(base)))
+PLAIN_MANAGERS := $(foreach base,v0.19 v0.14,$(call plain_manager,$(base)))
 
 .PHONY: examples
 examples: need-tools ## Build the three check controllers of examples/ into build/bin.
@@ -52,26 +53,12 @@ $(BIN)/etcd: tools/etcd/go.mod tools/etcd/go.sum
 
 $(BIN)/kube-apiserver: tools/kube-apiserver/go.mod tools/kube-apiserver/go.sum
 	$(call say,building build/bin/kube-apiserver $(SERVER_VERSION) (about 4 minutes when nothing is cached))
-	@cd tools/kube-apiserver && go build -ldflags "$(KUBE_LDFLAGS)" -o $@ k8s.io/kubernetes/cmd/kube-apiserver
+	@cd tools/kube-apiserver && go build -ldflags "$(SERVER_LDFLAGS)" -o $@ k8s.io/kubernetes/cmd/kube-apiserver
 	@touch $@
-
-# Some of upstream's suites need the API server of their base.
-SUITES_BIN := $(BIN)$(if $(BASE_SUFFIX),/suites$(BASE_SUFFIX))
-
-.PHONY: suites-bin
-suites-bin: envtest kubectl $(SUITES_BIN)/kube-apiserver
-
-ifneq ($(BASE_SUFFIX),)
-$(SUITES_BIN)/kube-apiserver: tools/kube-apiserver$(BASE_SUFFIX)/go.mod tools/kube-apiserver$(BASE_SUFFIX)/go.sum
-	$(call say,building $@ $(call server_version,$(BASE_SUFFIX)) (about 4 minutes when nothing is cached))
-	@mkdir -p $(SUITES_BIN) && ln -sfn $(BIN)/etcd $(BIN)/kubectl $(SUITES_BIN)
-	@cd tools/kube-apiserver$(BASE_SUFFIX) && go build -ldflags "$(call kube_ldflags,$(call server_version,$(BASE_SUFFIX)))" -o $@ k8s.io/kubernetes/cmd/kube-apiserver
-	@touch $@
-endif
 
 $(BIN)/kubectl: tools/kube-apiserver/go.mod tools/kube-apiserver/go.sum
 	$(call say,building build/bin/kubectl $(SERVER_VERSION) (about 2 minutes when nothing is cached))
-	@cd tools/kube-apiserver && go build -ldflags "$(KUBE_LDFLAGS)" -o $@ k8s.io/kubernetes/cmd/kubectl
+	@cd tools/kube-apiserver && go build -ldflags "$(SERVER_LDFLAGS)" -o $@ k8s.io/kubernetes/cmd/kubectl
 	@touch $@
 
 $(BIN)/jq: tools/jq/go.mod tools/jq/go.sum

@@ -7,7 +7,7 @@ E2E_ARTIFACTS := $(PROJECT)/build/artifacts$(BASE_SUFFIX)
 E2E_CLUSTER ?= kueue-e2e$(subst .,-,$(BASE_SUFFIX))
 # The specs share the cluster, and mostly wait.
 E2E_PROCS ?= 3
-E2E_BUILT_IMAGE := localhost/kind-node:v$(SERVER_VERSION)
+E2E_BUILT_IMAGE := localhost/kind-node:v$(NODE_VERSION)
 # What upstream's end-to-end tests run in their pods.
 E2E_AGNHOST := registry.k8s.io/e2e-test-images/agnhost:2.57
 # Empty: the one that "make e2e-node-image" built, if Docker has it, or else kind's.
@@ -72,7 +72,7 @@ e2e-cluster-delete: need-tools need-docker $(BIN)/kind ## Delete the kind cluste
 
 .PHONY: e2e-node-image
 e2e-node-image: need-tools need-docker need-debootstrap $(BIN)/kind ## Build a node image for kind where no registry is in reach: Debian packages and Go modules (Docker, debootstrap, root).
-	@tools/kind-node/build.sh $(E2E_BUILT_IMAGE) $(E2E_AGNHOST) $(E2E_NODE_DIR) "$(KUBE_LDFLAGS)"
+	@tools/kind-node/build.sh $(E2E_BUILT_IMAGE) $(E2E_AGNHOST) $(E2E_NODE_DIR) "$(call kube_ldflags,$(NODE_VERSION))"
 
 $(BIN)/kind: tools/kind-node/go.mod tools/kind-node/go.sum
 	$(call say,building build/bin/kind)

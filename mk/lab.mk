@@ -10,7 +10,7 @@ GATE_OFF_SCHEDULES ?= $(shell echo $$(($(SIMULATION_CHECKS) < 200 ? 20 : $(SIMUL
 SIMULATION := $(BIN)/simulation$(BASE_SUFFIX).test
 MUTANTS_DIR := $(PROJECT)/build/mutants$(BASE_SUFFIX)
 BASELINE_DIR := $(PROJECT)/build/baseline$(BASE_SUFFIX)
-# It is written for v0.14, and rewritten for the other bases.
+# It is written for v0.19, and rewritten for the other bases.
 SIMULATION_DIR := $(if $(BASE_SUFFIX),build/lab$(BASE_SUFFIX),lab)/simulation
 IN_SIMULATION = cd $(SIMULATION_DIR) && $(1) -test.timeout 60m -test.v -test.run
 
@@ -56,12 +56,12 @@ FAULTS_DIR := $(PROJECT)/build/memapi-faults$(BASE_SUFFIX)
 MEMAPI := $(BIN)/memapi$(BASE_SUFFIX).test
 
 .PHONY: test-memapi
-test-memapi: simulation-source suites-bin ## Hold the API in memory against the real one, and show that its faults are found (MEMAPI_CHECKS=250).
+test-memapi: simulation-source envtest ## Hold the API in memory against the real one, and show that its faults are found (MEMAPI_CHECKS=250).
 	$(call say,memapi against kube-apiserver: $(MEMAPI_CHECKS) schedules; the faults (three minutes))
 	@cd $(SIMULATION_DIR) && go test -c -o $(MEMAPI) ./memapi && \
 	go run ./overlay faults memapi $(FAULTS_DIR) && \
 	go test -overlay $(FAULTS_DIR)/overlay.json -c -o $(MEMAPI)-faults ./memapi
-	@export MEMAPI_BIN_DIR=$(SUITES_BIN) MEMAPI_TREE_DIR=$(TREE_DIR) MEMAPI_FAULTS=$(MEMAPI_FAULTS); cd $(SIMULATION_DIR)/memapi && \
+	@export MEMAPI_BIN_DIR=$(BIN) MEMAPI_TREE_DIR=$(TREE_DIR) MEMAPI_FAULTS=$(MEMAPI_FAULTS); cd $(SIMULATION_DIR)/memapi && \
 	$(MEMAPI) -test.timeout 0 -test.v -test.run TestAgainstReal -rapid.seed=$(SIMULATION_SEED) -rapid.checks=$(MEMAPI_CHECKS) && \
 	$(MEMAPI)-faults -test.timeout 60m -test.v -test.run TestFaults
 
@@ -158,7 +158,7 @@ demo: build envtest lab-tree ## Show a delayed retry on a real control plane (GA
 PROBE ?=
 
 .PHONY: compare
-compare: build envtest lab-tree $(PLAIN_MANAGERS) ## Show what a delayed retry does with plain v0.14.8, plain v0.19.2 and here, as README has it (PROBE=quota; GATE=off; 80 seconds).
+compare: build envtest lab-tree $(PLAIN_MANAGERS) ## Show what a delayed retry does with plain v0.19.2, plain v0.14.8 and here, as README has it (PROBE=quota; GATE=off; 80 seconds).
 	$(call say,building the comparison)
 	@cd lab && go build -o $(BIN)/ ./compare
 	@exec $(BIN)/compare --gate=$(GATE_VALUE) --bin-dir $(BASE_BIN) --out build/compare$(BASE_SUFFIX) --tree-dir $(TREE) \

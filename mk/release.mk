@@ -58,7 +58,7 @@ chart: fresh-tree release-tool ## Package the Helm chart to build/dist (IMAGE, G
 	@$(RELEASE_TOOL) chart
 
 .PHONY: dist
-dist: ## Write all that a release has to build/dist (build/dist-v0.19 for that base), emptied before, and check it (IMAGE, GATE).
+dist: ## Write all that a release has to build/dist (build/dist-v0.14 for that base), emptied before, and check it (IMAGE, GATE).
 	@rm -rf $(DIST)
 	@$(MAKE) image
 	@$(MAKE) AS_IS=1 plugins manifests chart pr

@@ -14,7 +14,7 @@ OUR_MODULES := . lab kit examples tools/benchstat
 test: verify lint test-modules test-base test-observability test-docs ## Run verify, lint, all unit tests, the simulation, the kit, the examples, the conformance test, the alerts and the documentation.
 
 .PHONY: test-base
-test-base: test-unit test-simulation test-memapi test-kit test-examples test-conformance ## Run what of it depends on the base (for BASE=v0.19).
+test-base: test-unit test-simulation test-memapi test-kit test-examples test-conformance ## Run what of it depends on the base (for BASE=v0.14).
 
 .PHONY: lint
 lint: lab-tree $(BIN)/staticcheck $(BIN)/lint ## Check format, go vet and staticcheck, and that no message decides: our modules, the overlay, the touched packages.
@@ -111,10 +111,10 @@ test-integration: fresh-tree envtest dep-crds ## Run envtest suites in the tree 
 UPSTREAM_SUITES ?= .
 # For example --again, --gates=on; see "go run ./tools/upstream --help".
 UPSTREAM_FLAGS ?=
-UPSTREAM = go run ./tools/upstream --base $(BASE) --tree $(TREE) --bin $(SUITES_BIN) --kueuectl $(BASE_BIN) --overlay $(GATE_ON_DIR)/overlay.json --out build/upstream$(BASE_SUFFIX) $(if $(AS_IS),--as-is)
+UPSTREAM = go run ./tools/upstream --base $(BASE) --tree $(TREE) --bin $(BIN) --kueuectl $(BASE_BIN) --overlay $(GATE_ON_DIR)/overlay.json --out build/upstream$(BASE_SUFFIX) $(if $(AS_IS),--as-is)
 
 .PHONY: test-upstream
-test-upstream: fresh-tree suites-bin dep-crds kueuectl ## Run all of upstream's unit tests and envtest suites, gate off and on, what was run longest ago first, and keep the results in docs/upstream-tests (hours; UPSTREAM_SUITES=pattern, UPSTREAM_FLAGS=--list, INTEGRATION_PROCS).
+test-upstream: fresh-tree envtest kubectl dep-crds kueuectl ## Run all of upstream's unit tests and envtest suites, gate off and on, what was run longest ago first, and keep the results in docs/upstream-tests (hours; UPSTREAM_SUITES=pattern, UPSTREAM_FLAGS=--list, INTEGRATION_PROCS).
 	@tools/gate-on.sh $(TREE) $(GATE_ON_DIR)
 	@exec $(UPSTREAM) --kubernetes $(basename $(KUBE_VERSION)) --procs $(INTEGRATION_PROCS) --ginkgo-args "$(GINKGO_ARGS)" --suites '$(value UPSTREAM_SUITES)' $(UPSTREAM_FLAGS)
 

@@ -28,7 +28,7 @@ port: need-tools ## Begin the port of a base's patches to a new one, and say wha
 	@$(PATCHSET) port $(if $(FROM),--from $(FROM))
 
 .PHONY: pr
-pr: need-tools ## Write build/pr/*.patch (build/pr-v0.19 for that base), a "git am" series for upstream's tag (AUTHOR="Name <mail>").
+pr: need-tools ## Write build/pr/*.patch (build/pr-v0.14 for that base), a "git am" series for upstream's tag (AUTHOR="Name <mail>").
 	@$(PATCHSET) pr $(if $(AUTHOR),--author "$(AUTHOR)")
 
 # What builds or tests the tree brings it up to date first, unless AS_IS=1.
