@@ -42,7 +42,7 @@ load() { # archive
 }
 
 up() {
-  local running=
+  local running= version answer
   mkdir -p "$E2E_DIR"
   if [ -n "$E2E_KUBECONFIG" ]; then
     say "the cluster of $E2E_KUBECONFIG"
@@ -65,8 +65,10 @@ up() {
   "$kubectl" --namespace kueue-system rollout status deployment/kueue-controller-manager --timeout 180s ||
     { "$kubectl" --namespace kueue-system get pods,events >&2; fail "Kueue does not become available"; }
   # Available is the pod; a new Service takes some seconds more to lead to it.
+  # The newest version of the API is the last one of the CRD.
+  version=$("$kubectl" get crd resourceflavors.kueue.x-k8s.io --output 'jsonpath={.spec.versions[-1:].name}')
   for _ in $(seq 60); do
-    if answer=$("$kubectl" create --dry-run=server -f - 2>&1 <<<'{"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "ResourceFlavor", "metadata": {"name": "e2e-ready"}}'); then
+    if answer=$("$kubectl" create --dry-run=server -f - 2>&1 <<<'{"apiVersion": "kueue.x-k8s.io/'$version'", "kind": "ResourceFlavor", "metadata": {"name": "e2e-ready"}}'); then
       say "Kueue is ready: export KUBECONFIG=$kubeconfig"
       return
     fi

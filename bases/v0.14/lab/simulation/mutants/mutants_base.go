@@ -16,6 +16,8 @@ limitations under the License.
 
 package mutants
 
+import "slices"
+
 // What differs between the versions of Kueue.
 
 const (
@@ -28,10 +30,15 @@ const (
 	leaveOldQueue = "features.Enabled(features.ACRequeueAfter) || workload.MustWait(older) {\n\t\tm.leaveQueueOf(older, latest)"
 )
 
-// pageIsWhole: the page has all mutants, and tells of what readers have found.
-const pageIsWhole = true
+// pageIsWhole: the page has what differs from that of v0.19.
+const pageIsWhole = false
 
-func inPage() []Mutant { return All }
+func inPage() []Mutant {
+	return slices.DeleteFunc(slices.Clone(All), func(m Mutant) bool {
+		_, otherTest := testsOfBase[m.Name]
+		return !otherTest && !slices.ContainsFunc(ofBase, func(own Mutant) bool { return own.Name == m.Name })
+	})
+}
 
 var ofBase = []Mutant{
 	{
