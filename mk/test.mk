@@ -11,10 +11,10 @@ GATE_ON_TESTFLAGS := -overlay $(GATE_ON_DIR)/overlay.json -skip $(GATE_ON_SKIP)
 OUR_MODULES := . lab kit examples tools/benchstat
 
 .PHONY: test
-test: verify lint test-modules test-base test-observability test-docs ## Run verify, lint, all unit tests, the simulation, the kit, the examples, the conformance test, the alerts and the documentation.
+test: verify lint test-modules test-base test-memapi test-observability test-docs ## Run verify, lint, all unit tests, the simulation, the kit, the examples, the conformance test, the alerts and the documentation.
 
 .PHONY: test-base
-test-base: test-unit test-simulation test-memapi test-kit test-examples test-conformance ## Run what of it depends on the base (for BASE=v0.14).
+test-base: test-unit test-simulation test-kit test-examples test-conformance ## Run what of it depends on the base (for BASE=v0.14).
 
 .PHONY: lint
 lint: lab-tree $(BIN)/staticcheck $(BIN)/lint ## Check format, go vet and staticcheck, and that no message decides: our modules, the overlay, the touched packages.
