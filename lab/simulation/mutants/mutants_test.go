@@ -33,7 +33,7 @@ var update = flag.Bool("update", false, "write the page anew")
 // each has.
 var readers = map[string]int{
 	"| What was found |":        11, // ten, one of which was two
-	"| What was switched off |": 12,
+	"| What was switched off |": 10, // twelve, two of which v0.14 alone has
 }
 
 var nameInPage = regexp.MustCompile("`([a-z-]+)`")
