@@ -48,7 +48,7 @@ import (
 // What differs between the versions of Kueue.
 
 // treeDir is where the tree is, from here.
-const treeDir = "../../kueue-v0.19"
+const treeDir = "../../build/kueue"
 
 // baseHasFields: v0.19.2 has the fields of a retry, which mean something else there.
 const baseHasFields = true

@@ -44,7 +44,7 @@ import (
 // What differs between the versions of Kueue.
 
 // treeDir is where the tree is, from here.
-const treeDir = "../../build/kueue"
+const treeDir = "../../kueue-v0.14"
 
 // baseHasFields: v0.14.8 drops the fields of a retry.
 const baseHasFields = false
