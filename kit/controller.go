@@ -34,7 +34,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 )
 
 // conflictDelay gives the cache time to catch up after a conflict.
@@ -130,8 +130,8 @@ func Inactive(reason, message string) error {
 
 // Setup adds the controller of the admission checks with the given controller
 // name to the manager: a reconciler that keeps their condition Active, and one
-// that answers for them in the workloads. The manager's scheme must have
-// kueue.x-k8s.io/v1beta1. Setup may be called for several controller names.
+// that answers for them in the workloads. The manager's scheme must have Kueue's
+// types, from AddToScheme. Setup may be called for several controller names.
 func Setup(mgr ctrl.Manager, opts Options) error {
 	if opts.ControllerName == "" || opts.Decide == nil {
 		return errors.New("ControllerName and Decide are required")
@@ -185,7 +185,7 @@ func (c *controller) reconcileCheck(ctx context.Context, req ctrl.Request) (ctrl
 		return ctrl.Result{}, nil
 	}
 	// Without the resource version: the condition is true of any.
-	applied, err := statusOf("AdmissionCheck", client.ObjectKeyFromObject(check), "", "conditions",
+	applied, err := statusOf(c.client, check, "", "conditions",
 		apimeta.FindStatusCondition(check.Status.Conditions, kueue.AdmissionCheckActive))
 	if err != nil {
 		return ctrl.Result{}, err

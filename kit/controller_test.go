@@ -35,7 +35,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 )
 
 const controllerName = "example.com/budget"
@@ -566,12 +566,13 @@ func TestSooner(t *testing.T) {
 // know the other fields of the types.
 func TestWriteSaysNothingElse(t *testing.T) {
 	next := NextState(askingWorkload("wl", "budget").obj(), "budget", Retry(time.Minute, "spent"), testNow)
-	written, err := statusOf("Workload", client.ObjectKey{Namespace: "ns", Name: "wl"}, "7", "admissionChecks", next)
+	c, _ := newFakeClient()
+	written, err := statusOf(c, makeWorkload("wl").obj(), "7", "admissionChecks", next)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]any{
-		"apiVersion": "kueue.x-k8s.io/v1beta1",
+		"apiVersion": "kueue.x-k8s.io/v1beta2",
 		"kind":       "Workload",
 		"metadata":   map[string]any{"namespace": "ns", "name": "wl", "resourceVersion": "7"},
 		"status": map[string]any{"admissionChecks": []any{map[string]any{

@@ -24,12 +24,13 @@ limitations under the License.
 // The kit writes it to the workload's status, and keeps the condition Active of
 // the AdmissionChecks.
 //
-// It is built with the types of a plain release of Kueue, and speaks version
-// v1beta1 of the API, which patched Kueue v0.14 and later releases serve.
+// It is built with the types of a plain release of Kueue, those of v1beta2.
+// AddToScheme asks the API server which versions it serves, and takes the newest
+// that it knows: v1beta2, or v1beta1, which is all that Kueue v0.14 has.
 //
 // What an answer does is described in KEP-3258, delayed admission check retries.
 // The delay needs the feature gate ACRequeueAfter of a patched Kueue. While it is off,
-// v0.14 retries workloads at once, and v0.15 to v0.19 keep the quota until the delay is
-// over. An API server whose CRD of Workload has no
-// requeueAfterSeconds refuses every Retry.
+// v0.15 to v0.19 keep the quota until the delay is over, and v0.14 retries workloads at
+// once. An API server whose CRD of Workload has no requeueAfterSeconds refuses every
+// Retry.
 package kit

@@ -27,7 +27,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
 	"kueue-acrequeueafter/kit"
 )
@@ -50,13 +50,13 @@ func ExampleSetup() {
 		return kit.Ready(fmt.Sprintf("%d seats are left", left)), nil
 	}
 
-	run := func() error {
-		scheme := runtime.NewScheme()
-		if err := kueue.AddToScheme(scheme); err != nil {
-			return err
-		}
+	run := func(ctx context.Context) error {
 		cfg, err := ctrl.GetConfig()
 		if err != nil {
+			return err
+		}
+		scheme := runtime.NewScheme()
+		if err := kit.AddToScheme(ctx, cfg, scheme); err != nil {
 			return err
 		}
 		mgr, err := ctrl.NewManager(cfg, ctrl.Options{Scheme: scheme})
@@ -66,7 +66,7 @@ func ExampleSetup() {
 		if err := kit.Setup(mgr, kit.Options{ControllerName: "example.com/licenses", Decide: decide}); err != nil {
 			return err
 		}
-		return mgr.Start(ctrl.SetupSignalHandler())
+		return mgr.Start(ctx)
 	}
 	_ = run // needs a cluster
 }

@@ -38,10 +38,14 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -50,7 +54,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
 	"kueue-acrequeueafter/kit"
 )
@@ -67,6 +71,18 @@ const (
 // for its CRDs. Or KIT_KUBECONFIG names a cluster that has Kueue.
 func TestWithKueue(t *testing.T) {
 	cfg := kueueConfig(t)
+	cfg.WarningHandler = warningHandler{t}
+	t.Run("as it is", func(t *testing.T) { testWithKueue(t, cfg) })
+	t.Run("without v1beta1", func(t *testing.T) {
+		if os.Getenv("KIT_KUBECONFIG") != "" {
+			t.Skip("Nothing is changed in the cluster of KIT_KUBECONFIG but its objects")
+		}
+		stopV1beta1(newScenario(t, cfg))
+		testRetries(newScenario(t, cfg))
+	})
+}
+
+func testWithKueue(t *testing.T, cfg *rest.Config) {
 	for name, test := range map[string]func(*scenario){
 		"retries with and without a delay":                 testRetries,
 		"the workload changes while the check decides":     testChangeMeanwhile,
@@ -83,6 +99,46 @@ func TestWithKueue(t *testing.T) {
 			test(newScenario(t, cfg))
 		})
 	}
+}
+
+// warningHandler takes the use of a deprecated version for a mistake.
+type warningHandler struct{ *testing.T }
+
+func (w warningHandler) HandleWarningHeader(_ int, _, text string) {
+	if strings.Contains(text, "deprecated") {
+		w.Error(text)
+	}
+}
+
+// stopV1beta1 has the API server serve v1beta2 alone.
+func stopV1beta1(s *scenario) {
+	s.Helper()
+	if gvk, err := s.client.GroupVersionKindFor(&kueue.Workload{}); err != nil || gvk.Version != "v1beta2" {
+		s.Skipf("%v is the newest that this Kueue has: %v", gvk, err)
+	}
+	crds := &unstructured.UnstructuredList{}
+	crds.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinitionList"})
+	if err := s.client.List(s.Context(), crds); err != nil {
+		s.Fatal(err)
+	}
+	stop := client.RawPatch(types.JSONPatchType, []byte(`[
+		{"op": "test", "path": "/spec/versions/0/name", "value": "v1beta1"},
+		{"op": "replace", "path": "/spec/versions/0/served", "value": false}
+	]`))
+	for i := range crds.Items {
+		if crd := &crds.Items[i]; strings.HasSuffix(crd.GetName(), "."+kueue.SchemeGroupVersion.Group) {
+			if err := s.client.Patch(s.Context(), crd, stop); err != nil {
+				s.Fatal(err)
+			}
+		}
+	}
+	s.eventually("stop v1beta1", func(context.Context) error {
+		_, err := discovery.NewDiscoveryClientForConfigOrDie(s.cfg).ServerResourcesForGroupVersion("kueue.x-k8s.io/v1beta1")
+		if err == nil {
+			return errors.New("it is served")
+		}
+		return client.IgnoreNotFound(err)
+	})
 }
 
 func kueueConfig(t *testing.T) *rest.Config {
@@ -159,7 +215,9 @@ func newScenario(t *testing.T, cfg *rest.Config) *scenario {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
-	utilruntime.Must(kueue.AddToScheme(scheme))
+	if err := kit.AddToScheme(t.Context(), cfg, scheme); err != nil {
+		t.Fatal(err)
+	}
 	c, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
@@ -217,12 +275,14 @@ func (s *scenario) begin(opts kit.Options, checks ...string) {
 			}},
 		},
 	}
+	strategy := &kueue.AdmissionChecksStrategy{}
+	queue.Spec.AdmissionChecksStrategy = strategy
 	for _, check := range checks {
 		s.create(&kueue.AdmissionCheck{
 			ObjectMeta: metav1.ObjectMeta{Name: check},
 			Spec:       kueue.AdmissionCheckSpec{ControllerName: s.controllerName},
 		})
-		queue.Spec.AdmissionChecks = append(queue.Spec.AdmissionChecks, kueue.AdmissionCheckReference(check))
+		strategy.AdmissionChecks = append(strategy.AdmissionChecks, kueue.AdmissionCheckStrategyRule{Name: kueue.AdmissionCheckReference(check)})
 	}
 	s.create(&kueue.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})
 	s.create(queue)
@@ -414,15 +474,8 @@ func testChangeMeanwhile(s *scenario) {
 		if _, changed := decided.Labels["changed"]; changed {
 			return kit.Ready("decided on the new version"), nil
 		}
-		fresh := &kueue.Workload{}
-		if err := s.client.Get(ctx, client.ObjectKeyFromObject(decided), fresh); err != nil {
-			return kit.Verdict{}, err
-		}
-		if fresh.Labels == nil {
-			fresh.Labels = map[string]string{}
-		}
-		fresh.Labels["changed"] = "yes"
-		if err := s.client.Update(ctx, fresh); err != nil {
+		change := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"changed":"yes"}}}`))
+		if err := s.client.Patch(ctx, decided.DeepCopy(), change); err != nil {
 			return kit.Verdict{}, err
 		}
 		return kit.Rejected("decided on an old version"), nil

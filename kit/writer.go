@@ -28,7 +28,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 )
 
 // maxFieldManagerLength is the API server's limit.
@@ -77,7 +77,7 @@ func (w *Writer) write(ctx context.Context, wl *kueue.Workload, check kueue.Admi
 	if next == nil {
 		return nil
 	}
-	applied, err := statusOf("Workload", client.ObjectKeyFromObject(wl), wl.ResourceVersion, "admissionChecks", next)
+	applied, err := statusOf(w.Client, wl, wl.ResourceVersion, "admissionChecks", next)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,11 @@ func (w *Writer) write(ctx context.Context, wl *kueue.Workload, check kueue.Admi
 // statusOf returns what is to be applied so that a list in the status of an object
 // has the entry. It says nothing else: a typed object would have its zero values
 // as well, which another version of Kueue may not know.
-func statusOf(kind string, key client.ObjectKey, resourceVersion, list string, entry any) (*unstructured.Unstructured, error) {
+func statusOf(c client.Client, of client.Object, resourceVersion, list string, entry any) (*unstructured.Unstructured, error) {
+	gvk, err := c.GroupVersionKindFor(of)
+	if err != nil {
+		return nil, err
+	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(entry)
 	if err != nil {
 		return nil, err
@@ -99,9 +103,9 @@ func statusOf(kind string, key client.ObjectKey, resourceVersion, list string, e
 	obj := &unstructured.Unstructured{Object: map[string]any{
 		"status": map[string]any{list: []any{content}},
 	}}
-	obj.SetGroupVersionKind(kueue.SchemeGroupVersion.WithKind(kind))
-	obj.SetNamespace(key.Namespace)
-	obj.SetName(key.Name)
+	obj.SetGroupVersionKind(gvk)
+	obj.SetNamespace(of.GetNamespace())
+	obj.SetName(of.GetName())
 	obj.SetResourceVersion(resourceVersion)
 	return obj, nil
 }
