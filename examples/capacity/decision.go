@@ -21,7 +21,7 @@ import (
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
 	"kueue-acrequeueafter/kit"
 )

@@ -22,7 +22,7 @@ import (
 	"testing"
 	"time"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 )
 
 func TestDecide(t *testing.T) {

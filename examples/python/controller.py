@@ -18,10 +18,11 @@ from urllib import error, parse, request
 
 CONTROLLER = "example.com/maintenance"  # spec.controllerName of the AdmissionChecks
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount/"  # that of a pod
-KUEUE = "/apis/kueue.x-k8s.io/v1beta1/"
+KUEUE = "/apis/kueue.x-k8s.io"
+VERSIONS = ["v1beta2", "v1beta1"]  # what is read and written is the same in both
 WATCHED = {
-    "checks": (KUEUE + "admissionchecks", {}),
-    "workloads": (KUEUE + "workloads", {}),
+    "checks": (KUEUE + "/{version}/admissionchecks", {}),
+    "workloads": (KUEUE + "/{version}/workloads", {}),
     "configs": ("/api/v1/namespaces/maintenance/configmaps", {"fieldSelector": "metadata.name=maintenance"}),
 }
 seen = {}  # what there is of each, by UID
@@ -36,6 +37,21 @@ def call(method, path, query, body=None, timeout=30):
     url = f"{server}{path}?{parse.urlencode(query)}"
     data = body and json.dumps(body).encode()
     return opener.open(request.Request(url, data, headers, method=method), timeout=timeout)
+
+
+def newest_version():
+    """Of those that the API server has and this knows."""
+    try:
+        with call("GET", KUEUE, {}) as response:
+            served = [v["version"] for v in json.load(response)["versions"]]
+    except error.HTTPError as e:
+        if e.code != 404:
+            raise
+        served = []
+    for version in VERSIONS:
+        if version in served:
+            return version
+    sys.exit(f"Kueue's API is not installed, or of a version that this does not know: served {served}, known {VERSIONS}")
 
 
 def watch(kind, path, query):
@@ -102,7 +118,7 @@ def apply(obj, check, status):
     """Writes our part of the status, unless somebody has written the object since it was read."""
     metadata = {k: obj["metadata"][k] for k in ("namespace", "name", "resourceVersion") if k in obj["metadata"]}
     namespace = "namespaces/" + metadata["namespace"] + "/" if "namespace" in metadata else ""
-    path = f"{KUEUE}{namespace}{obj['kind'].lower()}s/{metadata['name']}/status"
+    path = f"/apis/{obj['apiVersion']}/{namespace}{obj['kind'].lower()}s/{metadata['name']}/status"
     body = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata, "status": status}
     # A field manager for each check: what it has applied before, and leaves out now, is removed.
     with call("PATCH", path, {"fieldManager": f"{CONTROLLER}/{check}", "force": "true"}, body) as response:
@@ -156,8 +172,9 @@ if in_pod and not os.path.exists(ACCOUNT):
 tls = ssl.create_default_context(cafile=ACCOUNT + "ca.crt" if in_pod else None)
 tls.verify_flags &= ~ssl.VERIFY_X509_STRICT  # Python 3.13 asks for more than some clusters' certificates have
 opener = request.build_opener(request.ProxyHandler({}), request.HTTPSHandler(context=tls))
-for kind in WATCHED:
-    threading.Thread(target=watch, args=(kind, *WATCHED[kind]), daemon=True).start()
+version = newest_version()
+for kind, (path, query) in WATCHED.items():
+    threading.Thread(target=watch, args=(kind, path.format(version=version), query), daemon=True).start()
 while len(seen) < len(WATCHED):  # what has not been listed yet may be there all the same
     time.sleep(0.1)
 while True:
