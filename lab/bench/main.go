@@ -201,7 +201,7 @@ func (o options) measure(ctx context.Context, build string, say func(string, ...
 	defer cancel(nil)
 	manager := &manager{plane: started, died: cancel}
 	manager.watch(ctx)
-	w, err := newWorld(ctx, started, started.StoredVersion("workloads"), result.KnowsDelays(build), o.settings.Seed, cancel)
+	w, err := newWorld(ctx, started, result.KnowsDelays(build), o.settings.Seed, cancel)
 	if err != nil {
 		return err
 	}

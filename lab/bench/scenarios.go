@@ -33,6 +33,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"kueue-acrequeueafter/lab/bench/result"
+	"kueue-acrequeueafter/lab/objects"
 )
 
 const (
@@ -702,7 +703,7 @@ func (s *series) patchBare(ctx context.Context, workers, qps int) error {
 				condition("Evicted", "True", "AdmissionCheck"), condition("QuotaReserved", "False", "Pending"), condition("Requeued", "True", "BackoffFinished"),
 			},
 		}
-		return bare.Status().Patch(ctx, obj, client.Apply, client.FieldOwner("bench"), client.ForceOwnership)
+		return objects.ApplyStatus(ctx, bare, obj, "bench")
 	})
 }
 

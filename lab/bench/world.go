@@ -80,7 +80,7 @@ type task struct {
 }
 
 // newWorld connects to the control plane and begins to watch.
-func newWorld(ctx context.Context, plane *controlplane.ControlPlane, version string, delays bool, seed int64, failed context.CancelCauseFunc) (*world, error) {
+func newWorld(ctx context.Context, plane *controlplane.ControlPlane, delays bool, seed int64, failed context.CancelCauseFunc) (*world, error) {
 	account, err := plane.AddUser(envtest.User{Name: user, Groups: []string{"system:masters"}})
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func newWorld(ctx context.Context, plane *controlplane.ControlPlane, version str
 	}
 	// No limit of its own.
 	w.config.QPS = -1
-	if w.Client, err = objects.NewClient(w.config, version); err != nil {
+	if w.Client, err = objects.NewClient(w.config); err != nil {
 		return nil, err
 	}
 	dynamicClient, err := dynamic.NewForConfig(w.config)
@@ -100,7 +100,7 @@ func newWorld(ctx context.Context, plane *controlplane.ControlPlane, version str
 		return nil, err
 	}
 	informer := dynamicinformer.NewDynamicSharedInformerFactory(dynamicClient, 0).
-		ForResource(schema.GroupVersionResource{Group: objects.Group, Version: version, Resource: "workloads"}).Informer()
+		ForResource(schema.GroupVersionResource{Group: objects.Group, Version: w.Version, Resource: "workloads"}).Informer()
 	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { w.see(obj.(*unstructured.Unstructured)) },
 		UpdateFunc: func(_, obj any) { w.see(obj.(*unstructured.Unstructured)) },
@@ -208,7 +208,7 @@ func (w *world) send(ctx context.Context) {
 			obj := w.Object("Workload", t.namespace, t.name)
 			obj.Object["status"] = map[string]any{"admissionChecks": []any{state}}
 			w.sent(t)
-			err := w.Status().Patch(ctx, obj, client.Apply, client.FieldOwner(t.check), client.ForceOwnership)
+			err := objects.ApplyStatus(ctx, w, obj, client.FieldOwner(t.check))
 			if err != nil && ctx.Err() == nil {
 				w.failed(fmt.Errorf("answer of check %s: %w", t.check, err))
 			}

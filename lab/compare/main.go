@@ -214,7 +214,7 @@ func (c *comparison) compare(ctx context.Context) (fault error) {
 			case <-ctx.Done():
 			}
 		}()
-		kube, err := objects.NewClient(plane.Config, plane.StoredVersion("workloads"))
+		kube, err := objects.NewClient(plane.Config)
 		if err != nil {
 			return err
 		}

@@ -20,27 +20,15 @@ import (
 	"context"
 	"errors"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
-
 	"kueue-acrequeueafter/lab/controlplane"
+	"kueue-acrequeueafter/lab/objects"
 )
 
 // Cluster is a control plane with Kueue, the gates ACRequeueAfter and ACRetryStrategy
 // on, and nothing else: no Job controller, no nodes.
 type Cluster struct {
 	*controlplane.ControlPlane
-	client client.WithWatch
-}
-
-func newScheme() *runtime.Scheme {
-	scheme := runtime.NewScheme()
-	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
-	utilruntime.Must(kueue.AddToScheme(scheme))
-	return scheme
+	client *objects.Client
 }
 
 // StartCluster starts the control plane and the manager. The error says what is
@@ -51,8 +39,7 @@ func StartCluster(ctx context.Context, options controlplane.Options) (*Cluster, 
 	if err != nil {
 		return nil, err
 	}
-	plane.Config.QPS, plane.Config.Burst = -1, -1
-	c, err := client.NewWithWatch(plane.Config, client.Options{Scheme: newScheme()})
+	c, err := objects.NewClient(plane.Config)
 	if err != nil {
 		return nil, errors.Join(err, plane.Stop())
 	}

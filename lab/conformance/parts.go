@@ -30,7 +30,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+
+	"kueue-acrequeueafter/lab/objects"
 )
 
 // play runs the parts one after the other.
@@ -364,11 +366,11 @@ func (r *run) removed(ctx context.Context) error {
 	}
 	defer t.remove(ctx)
 	defer r.proxy.release(trap)
-	if err := r.configure(ctx, func(spec *kueue.ClusterQueueSpec) { spec.AdmissionChecks = r.checks(false) }); err != nil {
+	if err := r.configure(ctx, func(spec *kueue.ClusterQueueSpec) { spec.AdmissionChecksStrategy = r.checks(false) }); err != nil {
 		return err
 	}
 	defer func() {
-		_ = r.configure(ctx, func(spec *kueue.ClusterQueueSpec) { spec.AdmissionChecks = r.checks(true) })
+		_ = r.configure(ctx, func(spec *kueue.ClusterQueueSpec) { spec.AdmissionChecksStrategy = r.checks(true) })
 	}()
 	if err := t.until(ctx, patience, "remove the entry of the check", func(wl *kueue.Workload) bool { return entry(wl, r.Check) == nil }); err != nil {
 		return err
@@ -475,14 +477,13 @@ func (r *run) letGo(ctx context.Context, trap *trap) {
 // watchers have it.
 func (r *run) otherSays(ctx context.Context, t *trial, state kueue.CheckState, delay *int32) error {
 	patch := &kueue.Workload{
-		TypeMeta:   metav1.TypeMeta{APIVersion: kueue.GroupVersion.String(), Kind: "Workload"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: t.workload},
 		Status: kueue.WorkloadStatus{AdmissionChecks: []kueue.AdmissionCheckState{{
 			Name: kueue.AdmissionCheckReference(r.other), State: state, LastTransitionTime: metav1.Now(), RequeueAfterSeconds: delay,
 			Message: "Part of the test",
 		}}},
 	}
-	if err := r.client.Status().Patch(ctx, patch, client.Apply, client.FieldOwner("conformance"), client.ForceOwnership); err != nil {
+	if err := objects.ApplyStatus(ctx, r.client, patch, "conformance"); err != nil {
 		return err
 	}
 	return t.until(ctx, patience, "show the other check's answer", func(wl *kueue.Workload) bool {

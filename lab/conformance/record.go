@@ -21,7 +21,7 @@ import (
 	"sync"
 	"time"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 )
 
 // Record is all that was seen in a run.

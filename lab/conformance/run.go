@@ -45,10 +45,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/controller/constants"
 
 	"kueue-acrequeueafter/lab/controlplane"
+	"kueue-acrequeueafter/lab/objects"
 )
 
 // Hook brings the surroundings of a controller into a state: a shell command, a
@@ -130,7 +131,7 @@ type run struct {
 	Options
 	*recorder
 	cluster                 *Cluster
-	client                  client.WithWatch
+	client                  *objects.Client
 	namespace, queue, other string
 	// kubeconfig and server lead to the proxy.
 	kubeconfig, server string
@@ -272,15 +273,15 @@ func (r *run) expect(ctx context.Context, rule Rule, workload, what string, limi
 // prepare makes the queue with the check under test and another one, of which
 // the test itself is the controller.
 func (r *run) prepare(ctx context.Context) error {
-	objects := []client.Object{
+	made := []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.namespace}},
 		&kueue.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: r.queue}},
 		&kueue.AdmissionCheck{ObjectMeta: metav1.ObjectMeta{Name: r.other}, Spec: kueue.AdmissionCheckSpec{ControllerName: "conformance"}},
 		&kueue.ClusterQueue{
 			ObjectMeta: metav1.ObjectMeta{Name: r.queue},
 			Spec: kueue.ClusterQueueSpec{
-				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: r.namespace}},
-				AdmissionChecks:   r.checks(true),
+				NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: r.namespace}},
+				AdmissionChecksStrategy: r.checks(true),
 				ResourceGroups: []kueue.ResourceGroup{{
 					CoveredResources: []corev1.ResourceName{corev1.ResourceCPU},
 					Flavors:          []kueue.FlavorQuotas{{Name: kueue.ResourceFlavorReference(r.queue), Resources: []kueue.ResourceQuota{{Name: corev1.ResourceCPU, NominalQuota: quota}}}},
@@ -289,19 +290,18 @@ func (r *run) prepare(ctx context.Context) error {
 		},
 		&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: r.queue}, Spec: kueue.LocalQueueSpec{ClusterQueue: kueue.ClusterQueueReference(r.queue)}},
 	}
-	for _, obj := range objects {
+	for _, obj := range made {
 		if err := eventually(ctx, func() error { return r.client.Create(ctx, obj) }); err != nil {
 			return fmt.Errorf("create %T: %w", obj, err)
 		}
 	}
 	other := &kueue.AdmissionCheck{
-		TypeMeta:   metav1.TypeMeta{APIVersion: kueue.GroupVersion.String(), Kind: "AdmissionCheck"},
 		ObjectMeta: metav1.ObjectMeta{Name: r.other},
 		Status: kueue.AdmissionCheckStatus{Conditions: []metav1.Condition{{
 			Type: kueue.AdmissionCheckActive, Status: metav1.ConditionTrue, Reason: "Active", Message: "Part of the test", LastTransitionTime: metav1.Now(),
 		}}},
 	}
-	if err := r.client.Status().Patch(ctx, other, client.Apply, client.FieldOwner("conformance"), client.ForceOwnership); err != nil {
+	if err := objects.ApplyStatus(ctx, r.client, other, "conformance"); err != nil {
 		return err
 	}
 	if err := r.do(ctx, "setup", r.Setup); err != nil {
@@ -321,12 +321,12 @@ func (r *run) prepare(ctx context.Context) error {
 // quota is what the queue has, more than all parts together need.
 var quota = resource.MustParse("100")
 
-func (r *run) checks(withCheck bool) []kueue.AdmissionCheckReference {
-	checks := []kueue.AdmissionCheckReference{kueue.AdmissionCheckReference(r.other)}
+func (r *run) checks(withCheck bool) *kueue.AdmissionChecksStrategy {
+	checks := []kueue.AdmissionCheckStrategyRule{{Name: kueue.AdmissionCheckReference(r.other)}}
 	if withCheck {
-		checks = append(checks, kueue.AdmissionCheckReference(r.Check))
+		checks = append(checks, kueue.AdmissionCheckStrategyRule{Name: kueue.AdmissionCheckReference(r.Check)})
 	}
-	return checks
+	return &kueue.AdmissionChecksStrategy{AdmissionChecks: checks}
 }
 
 // configure changes the ClusterQueue.
@@ -428,11 +428,12 @@ func (r *run) do(ctx context.Context, name string, hook Hook) error {
 			if len(obj.Object) == 0 {
 				continue
 			}
+			r.client.Speak(obj)
 			if mapping, err := r.client.RESTMapper().RESTMapping(obj.GroupVersionKind().GroupKind(), obj.GroupVersionKind().Version); err == nil &&
 				mapping.Scope.Name() == apimeta.RESTScopeNameNamespace && obj.GetNamespace() == "" {
 				obj.SetNamespace(r.namespace)
 			}
-			if err := r.client.Patch(ctx, obj, client.Apply, client.FieldOwner("conformance"), client.ForceOwnership); err != nil {
+			if err := r.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("conformance"), client.ForceOwnership); err != nil {
 				return fmt.Errorf("%s: apply %s %s of %s: %w", name, obj.GetKind(), obj.GetName(), hook.Manifests, err)
 			}
 		}

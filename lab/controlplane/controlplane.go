@@ -491,19 +491,6 @@ func (c *ControlPlane) AddUser(user envtest.User) (*envtest.AuthenticatedUser, e
 	return c.env.AddUser(user, nil)
 }
 
-// StoredVersion is the version of Kueue's API in which the objects of a resource are
-// stored.
-func (c *ControlPlane) StoredVersion(resource string) string {
-	for _, crd := range c.env.CRDs {
-		for _, version := range crd.Spec.Versions {
-			if crd.Spec.Names.Plural == resource && version.Storage {
-				return version.Name
-			}
-		}
-	}
-	return ""
-}
-
 // Stop stops all that was started. The error is ErrUnclean if something may still run.
 func (c *ControlPlane) Stop() error {
 	if c.Manager != nil {

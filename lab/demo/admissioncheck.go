@@ -33,9 +33,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
 	"kueue-acrequeueafter/lab/demo/timeline"
+	"kueue-acrequeueafter/lab/objects"
 )
 
 // controllerName is the spec.controllerName of the AdmissionCheck of a name.
@@ -72,13 +73,12 @@ func (c *check) activate(ctx context.Context, req ctrl.Request) (ctrl.Result, er
 		return ctrl.Result{}, nil
 	}
 	active := &kueue.AdmissionCheck{
-		TypeMeta:   metav1.TypeMeta{APIVersion: kueue.GroupVersion.String(), Kind: "AdmissionCheck"},
 		ObjectMeta: metav1.ObjectMeta{Name: c.Check},
 		Status: kueue.AdmissionCheckStatus{Conditions: []metav1.Condition{{
 			Type: kueue.AdmissionCheckActive, Status: metav1.ConditionTrue, Reason: "Active", Message: "at work", LastTransitionTime: metav1.NewTime(c.began),
 		}}},
 	}
-	return ctrl.Result{}, c.Status().Patch(ctx, active, client.Apply, client.FieldOwner(controllerName(c.Check)), client.ForceOwnership)
+	return ctrl.Result{}, objects.ApplyStatus(ctx, c, active, client.FieldOwner(controllerName(c.Check)))
 }
 
 func (c *check) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -126,11 +126,10 @@ func (c *check) isPending(wl *kueue.Workload) bool {
 func (c *check) write(ctx context.Context, wl *kueue.Workload, state kueue.AdmissionCheckState) (ctrl.Result, error) {
 	state.Name, state.LastTransitionTime = kueue.AdmissionCheckReference(c.Check), metav1.Now()
 	patch := &kueue.Workload{
-		TypeMeta:   metav1.TypeMeta{APIVersion: kueue.GroupVersion.String(), Kind: "Workload"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: wl.Namespace, Name: wl.Name, ResourceVersion: wl.ResourceVersion},
 		Status:     kueue.WorkloadStatus{AdmissionChecks: []kueue.AdmissionCheckState{state}},
 	}
-	err := c.Status().Patch(ctx, patch, client.Apply, client.FieldOwner(controllerName(c.Check)), client.ForceOwnership)
+	err := objects.ApplyStatus(ctx, c, patch, client.FieldOwner(controllerName(c.Check)))
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil
 	}
@@ -145,6 +144,10 @@ func (d *demo) startControllers(ctx context.Context, cancel context.CancelCauseF
 	second := &check{Ask: script.Second, thinks: firstThinks + secondThinks, why: "the budget is spent for now"}
 	stormy := &check{Ask: timeline.Ask{Check: licence}, never: true, why: "no licence is free"}
 	var running sync.WaitGroup
+	version, err := objects.Version(cfg)
+	if err != nil {
+		return &running, err
+	}
 	for name, setup := range map[string]func(ctrl.Manager) error{
 		script.First.Check:  first.setup,
 		script.Second.Check: second.setup,
@@ -154,7 +157,7 @@ func (d *demo) startControllers(ctx context.Context, cancel context.CancelCauseF
 		own := rest.CopyConfig(cfg)
 		own.UserAgent = "demo-" + name
 		mgr, err := ctrl.NewManager(own, manager.Options{
-			Scheme:  newScheme(),
+			Scheme:  objects.Scheme(version),
 			Metrics: metricsserver.Options{BindAddress: "0"},
 		})
 		if err == nil {

@@ -28,17 +28,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/controller/constants"
 
 	"kueue-acrequeueafter/lab/demo/timeline"
+	"kueue-acrequeueafter/lab/objects"
 )
 
 const (
@@ -61,16 +59,9 @@ var script = timeline.Script{
 	Second: timeline.Ask{Check: "budget", Delay: 12 * time.Second},
 }
 
-func newScheme() *runtime.Scheme {
-	scheme := runtime.NewScheme()
-	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
-	utilruntime.Must(kueue.AddToScheme(scheme))
-	return scheme
-}
-
 // scenario sets up the queue, creates the Jobs and watches until all is done.
 func (d *demo) scenario(ctx context.Context, cfg *rest.Config) (*timeline.History, error) {
-	c, err := client.NewWithWatch(cfg, client.Options{Scheme: newScheme()})
+	c, err := objects.NewClient(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +87,8 @@ func (d *demo) createQueue(ctx context.Context, c client.Client, name string, jo
 	cq := &kueue.ClusterQueue{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: kueue.ClusterQueueSpec{
-			NamespaceSelector: &metav1.LabelSelector{},
+			NamespaceSelector:       &metav1.LabelSelector{},
+			AdmissionChecksStrategy: &kueue.AdmissionChecksStrategy{},
 			ResourceGroups: []kueue.ResourceGroup{{
 				CoveredResources: []corev1.ResourceName{corev1.ResourceCPU},
 				Flavors: []kueue.FlavorQuotas{{
@@ -106,19 +98,20 @@ func (d *demo) createQueue(ctx context.Context, c client.Client, name string, jo
 			}},
 		},
 	}
-	objects := []client.Object{
+	made := []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}},
 		&kueue.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: name}},
 	}
 	for _, check := range checks {
-		objects = append(objects, admissionCheck(check))
-		cq.Spec.AdmissionChecks = append(cq.Spec.AdmissionChecks, kueue.AdmissionCheckReference(check))
+		made = append(made, admissionCheck(check))
+		rules := &cq.Spec.AdmissionChecksStrategy.AdmissionChecks
+		*rules = append(*rules, kueue.AdmissionCheckStrategyRule{Name: kueue.AdmissionCheckReference(check)})
 	}
-	objects = append(objects, cq, &kueue.LocalQueue{
+	made = append(made, cq, &kueue.LocalQueue{
 		ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: name},
 		Spec:       kueue.LocalQueueSpec{ClusterQueue: kueue.ClusterQueueReference(name)},
 	})
-	for _, obj := range objects {
+	for _, obj := range made {
 		// The manager may need a moment to serve its webhooks.
 		if err := eventually(ctx, fmt.Sprintf("create %T", obj), func() error { return c.Create(ctx, obj) }); err != nil {
 			return err

@@ -28,9 +28,10 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
 	"kueue-acrequeueafter/lab/demo/timeline"
+	"kueue-acrequeueafter/lab/objects"
 )
 
 // The second act: jobs that all have quota, and a check that says a bare Retry
@@ -51,7 +52,7 @@ var stormPolicy = kueue.AdmissionCheckRetryPolicy{
 // storm plays the second act.
 func (d *demo) storm(ctx context.Context, cfg *rest.Config) (*timeline.Storm, error) {
 	fmt.Printf("\n%s\n", d.palette.Bold("Second act: a check that says Retry at once, and no delay"))
-	c, err := client.NewWithWatch(cfg, client.Options{Scheme: newScheme()})
+	c, err := objects.NewClient(cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -39,25 +39,23 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"kueue-acrequeueafter/lab/objects"
 )
 
 const timeout = time.Minute
 
 // cluster is a control plane with Kueue.
 type cluster struct {
-	client.Client
+	*objects.Client
 	cfg *rest.Config
 	bin string
 }
@@ -193,6 +191,7 @@ func (c *cluster) apply(t *testing.T, example string) {
 		} else if err != nil {
 			t.Fatal(err)
 		}
+		c.Speak(obj)
 		c.create(t, obj)
 	}
 }
@@ -229,7 +228,9 @@ func (c *cluster) createQueue(t *testing.T, check, cpus string) (namespace strin
 		ObjectMeta: metav1.ObjectMeta{Name: check},
 		Spec: kueue.ClusterQueueSpec{
 			NamespaceSelector: &metav1.LabelSelector{},
-			AdmissionChecks:   []kueue.AdmissionCheckReference{kueue.AdmissionCheckReference(check)},
+			AdmissionChecksStrategy: &kueue.AdmissionChecksStrategy{
+				AdmissionChecks: []kueue.AdmissionCheckStrategyRule{{Name: kueue.AdmissionCheckReference(check)}},
+			},
 			ResourceGroups: []kueue.ResourceGroup{{
 				CoveredResources: []corev1.ResourceName{corev1.ResourceCPU},
 				Flavors: []kueue.FlavorQuotas{{
@@ -334,10 +335,7 @@ func startCluster(t *testing.T, bin string) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	scheme := runtime.NewScheme()
-	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
-	utilruntime.Must(kueue.AddToScheme(scheme))
-	c, err := client.New(cfg, client.Options{Scheme: scheme})
+	c, err := objects.NewClient(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

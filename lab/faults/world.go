@@ -38,7 +38,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
 	"kueue-acrequeueafter/lab/controlplane"
 	"kueue-acrequeueafter/lab/objects"
@@ -90,8 +90,7 @@ type podsRun struct {
 func newWorld(plane *controlplane.ControlPlane, jobs, quota int, judge *judge, tally *tally) (*world, error) {
 	config := rest.CopyConfig(plane.Config)
 	config.Timeout = 10 * time.Second
-	// Without a conversion, which would ask a manager.
-	c, err := objects.NewClient(config, plane.StoredVersion("workloads"))
+	c, err := objects.NewClient(config)
 	if err != nil {
 		return nil, err
 	}
@@ -308,7 +307,7 @@ func (w *world) say(ctx context.Context, wl *kueue.Workload, check string, state
 				obj.SetResourceVersion(wl.ResourceVersion)
 			}
 			obj.Object["status"] = map[string]any{"admissionChecks": []any{entry}}
-			err = w.Status().Patch(ctx, obj, client.Apply, client.FieldOwner(check), client.ForceOwnership)
+			err = objects.ApplyStatus(ctx, w, obj, client.FieldOwner(check))
 		default:
 			err = w.replace(ctx, obj, check, entry, writer == 3)
 		}

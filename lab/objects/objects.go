@@ -14,8 +14,8 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Package objects makes queues and jobs, and reads Workloads, without types of
-// Kueue's: its releases speak different versions of the API.
+// Package objects speaks the version of Kueue's API that a release serves: with the Go
+// types of v1beta2, or without types.
 package objects
 
 import (
@@ -23,22 +23,70 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
+	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/discovery"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/yaml"
 )
 
 // Group is that of Kueue's API.
 const Group = "kueue.x-k8s.io"
 
-// Client is a client for one version of Kueue's API.
+// versions of Kueue's API that are known here, the newest first.
+var versions = []string{"v1beta2", "v1beta1"}
+
+// Version asks the API server for the newest version of Kueue's API that is known here.
+func Version(config *rest.Config) (string, error) {
+	c, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return "", err
+	}
+	groups, err := c.ServerGroups()
+	if err != nil {
+		return "", err
+	}
+	for _, version := range versions {
+		for _, group := range groups.Groups {
+			if group.Name == Group && slices.ContainsFunc(group.Versions, func(v metav1.GroupVersionForDiscovery) bool { return v.Version == version }) {
+				return version, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("the API server serves none of the versions %v of %s", versions, Group)
+}
+
+// Scheme has the types of v1beta2 under this version of Kueue's API. What is used of
+// them is the same in v1beta1. A field that only one of the two has is not to be used:
+// spec.admissionChecks of a ClusterQueue, for example.
+func Scheme(version string) *runtime.Scheme {
+	scheme, kueues := runtime.NewScheme(), runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(kueue.AddToScheme(kueues))
+	served := schema.GroupVersion{Group: Group, Version: version}
+	for kind, goType := range kueues.KnownTypes(kueue.SchemeGroupVersion) {
+		if goType.PkgPath() == reflect.TypeFor[kueue.Workload]().PkgPath() {
+			scheme.AddKnownTypeWithName(served.WithKind(kind), reflect.New(goType).Interface().(runtime.Object))
+		}
+	}
+	metav1.AddToGroupVersion(scheme, served)
+	return scheme
+}
+
+// Client is a client for the version of Kueue's API that the API server serves.
 type Client struct {
 	client.WithWatch
 	// Version of Kueue's API.
@@ -46,11 +94,38 @@ type Client struct {
 }
 
 // NewClient connects, without a limit of requests in a second.
-func NewClient(config *rest.Config, version string) (*Client, error) {
+func NewClient(config *rest.Config) (*Client, error) {
+	version, err := Version(config)
+	if err != nil {
+		return nil, err
+	}
 	config = rest.CopyConfig(config)
 	config.QPS = -1
-	c, err := client.NewWithWatch(config, client.Options{})
+	c, err := client.NewWithWatch(config, client.Options{Scheme: Scheme(version)})
 	return &Client{WithWatch: c, Version: version}, err
+}
+
+// Speak has an object of Kueue's be one of the version that the API server serves.
+func (c *Client) Speak(obj *unstructured.Unstructured) {
+	if gvk := obj.GroupVersionKind(); gvk.Group == Group {
+		gvk.Version = c.Version
+		obj.SetGroupVersionKind(gvk)
+	}
+}
+
+// ApplyStatus applies the status that the object has, typed or not, by force.
+func ApplyStatus(ctx context.Context, c client.Client, obj client.Object, owner client.FieldOwner) error {
+	gvk, err := c.GroupVersionKindFor(obj)
+	if err != nil {
+		return err
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return err
+	}
+	untyped := &unstructured.Unstructured{Object: content}
+	untyped.SetGroupVersionKind(gvk)
+	return c.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(untyped), owner, client.ForceOwnership)
 }
 
 // Object is one of Kueue's of this kind and name, and has nothing else.

@@ -31,12 +31,11 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
 	"kueue-acrequeueafter/lab/controlplane"
 	"kueue-acrequeueafter/lab/objects"
@@ -48,6 +47,9 @@ const (
 
 	// One more than an int32 holds.
 	poison = 1 << 31
+
+	// Both bases serve it; v0.19.2 another one, too, in which it stores.
+	old = "v1beta1"
 )
 
 // cluster is a control plane with a job that has quota, and waits for its check.
@@ -55,7 +57,7 @@ type cluster struct {
 	*testing.T
 	*objects.Client
 	plane *controlplane.ControlPlane
-	old   client.Client // speaks v1beta1
+	old   client.Client // speaks the old version
 	job   string        // the Workload
 }
 
@@ -63,17 +65,17 @@ type cluster struct {
 func TestPlain(t *testing.T) {
 	c := newCluster(t, "POISON_PLAIN", func(o controlplane.Options, dir string) controlplane.Options { return o.WithPlain(dir) })
 
-	if err := c.write("v1beta2", "requeueAfterSeconds", poison); err == nil || !strings.Contains(err.Error(), "vworkload.kb.io") {
+	if err := c.write(c.Version, "requeueAfterSeconds", poison); err == nil || !strings.Contains(err.Error(), "vworkload.kb.io") {
 		t.Errorf("Want the webhook to refuse the value, got %v", err)
 	}
 	// Who deletes the webhooks, to be able to work while Kueue is down, is defenceless.
 	c.deleteWebhooks()
-	if err := c.write("v1beta2", "requeueAfterSeconds", poison); err != nil {
+	if err := c.write(c.Version, "requeueAfterSeconds", poison); err != nil {
 		t.Fatalf("The value is not stored: %v", err)
 	}
 
 	if err := c.old.List(t.Context(), &kueue.WorkloadList{}); err == nil {
-		t.Error("Clients of v1beta1 can list Workloads")
+		t.Errorf("Clients of %s can list Workloads", old)
 	}
 	c.mustMakeJob("later")
 	if c.reserved("later", 10*time.Second) {
@@ -148,14 +150,10 @@ func newCluster(t *testing.T, variable string, with func(controlplane.Options, s
 		}
 	})
 	c := &cluster{T: t, plane: plane}
-	scheme := runtime.NewScheme()
-	if err := kueue.AddToScheme(scheme); err != nil {
+	if c.old, err = client.New(plane.Config, client.Options{Scheme: objects.Scheme(old)}); err != nil {
 		t.Fatal(err)
 	}
-	if c.old, err = client.New(plane.Config, client.Options{Scheme: scheme}); err != nil {
-		t.Fatal(err)
-	}
-	if c.Client, err = objects.NewClient(plane.Config, plane.StoredVersion("workloads")); err != nil {
+	if c.Client, err = objects.NewClient(plane.Config); err != nil {
 		t.Fatal(err)
 	}
 	c.must("make the queue", c.MakeQueue(t.Context(), namespace, 3, "check"))
@@ -181,10 +179,10 @@ func (c *cluster) mustMakeJob(name string) {
 }
 
 func (c *cluster) versions() []string {
-	if c.Version == kueue.SchemeGroupVersion.Version {
-		return []string{c.Version}
+	if c.Version == old {
+		return []string{old}
 	}
-	return []string{c.Version, kueue.SchemeGroupVersion.Version}
+	return []string{c.Version, old}
 }
 
 // write has the job's check ask for a Retry, with this value in a field.

@@ -33,9 +33,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -47,7 +44,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+
+	"kueue-acrequeueafter/lab/objects"
 )
 
 // faults are what can be switched on.
@@ -89,15 +88,16 @@ func main() {
 }
 
 func run(check, namespace, fault string) error {
-	scheme := runtime.NewScheme()
-	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
-	utilruntime.Must(kueue.AddToScheme(scheme))
 	config, err := ctrl.GetConfig()
 	if err != nil {
 		return err
 	}
+	version, err := objects.Version(config)
+	if err != nil {
+		return err
+	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:  scheme,
+		Scheme:  objects.Scheme(version),
 		Metrics: metricsserver.Options{BindAddress: "0"},
 		Cache:   cache.Options{ByObject: map[client.Object]cache.ByObject{&kueue.Workload{}: {Namespaces: map[string]cache.Config{namespace: {}}}}},
 		// The ConfigMap is read as it is.
@@ -147,13 +147,12 @@ func (r *reconciler) activate(ctx context.Context) error {
 	if r.has("never-active") {
 		return nil
 	}
-	return r.Status().Patch(ctx, &kueue.AdmissionCheck{
-		TypeMeta:   metav1.TypeMeta{APIVersion: kueue.GroupVersion.String(), Kind: "AdmissionCheck"},
+	return objects.ApplyStatus(ctx, r, &kueue.AdmissionCheck{
 		ObjectMeta: metav1.ObjectMeta{Name: r.check},
 		Status: kueue.AdmissionCheckStatus{Conditions: []metav1.Condition{{
 			Type: kueue.AdmissionCheckActive, Status: metav1.ConditionTrue, Reason: "Active", Message: "At work", LastTransitionTime: metav1.Now(),
 		}}},
-	}, client.Apply, r.owner(), client.ForceOwnership)
+	}, r.owner())
 }
 
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -284,11 +283,10 @@ func (r *reconciler) write(ctx context.Context, wl *kueue.Workload, answer kueue
 }
 
 func (r *reconciler) apply(ctx context.Context, wl *kueue.Workload, answer kueue.AdmissionCheckState, version string) error {
-	return r.Status().Patch(ctx, &kueue.Workload{
-		TypeMeta:   metav1.TypeMeta{APIVersion: kueue.GroupVersion.String(), Kind: "Workload"},
+	return objects.ApplyStatus(ctx, r, &kueue.Workload{
 		ObjectMeta: metav1.ObjectMeta{Namespace: wl.Namespace, Name: wl.Name, ResourceVersion: version},
 		Status:     kueue.WorkloadStatus{AdmissionChecks: []kueue.AdmissionCheckState{answer}},
-	}, client.Apply, r.owner(), client.ForceOwnership)
+	}, r.owner())
 }
 
 func (r *reconciler) entry(wl *kueue.Workload) *kueue.AdmissionCheckState {

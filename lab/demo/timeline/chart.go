@@ -21,7 +21,7 @@ import (
 	"slices"
 	"time"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 )
 
 // State is what a Workload does for a while.

@@ -25,7 +25,7 @@ import (
 	"time"
 
 	"k8s.io/utils/ptr"
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 )
 
 // Delay is what one check made a Job wait for.

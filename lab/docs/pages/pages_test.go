@@ -61,8 +61,8 @@ import (
 	"time"
 
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	config "sigs.k8s.io/kueue/apis/config/v1beta1"
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	config "sigs.k8s.io/kueue/apis/config/v1beta2"
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/yaml"
 
 	"kueue-acrequeueafter/lab/controlplane"
@@ -317,7 +317,7 @@ func (p *page) tryManifest(document []byte) error {
 	if meta.Kind == "" {
 		return yaml.UnmarshalStrict(document, &kueue.Workload{})
 	}
-	if meta.APIVersion == config.GroupVersion.String() {
+	if meta.APIVersion == config.SchemeGroupVersion.String() {
 		return yaml.UnmarshalStrict(document, &config.Configuration{})
 	}
 	output, err := p.shell("kubectl apply --server-side --dry-run=server --validate=strict -f - <<'END'\n" + string(document) + "\nEND\n")

@@ -92,18 +92,19 @@ func TestWhereHasTheRowsOfItsTable(t *testing.T) {
 const whereSetup = `
 queue() { # name, cpu, checks
   kubectl apply -f - <<END
-apiVersion: kueue.x-k8s.io/v1beta1
+apiVersion: kueue.x-k8s.io/v1beta2
 kind: ClusterQueue
 metadata: {name: $1}
 spec:
   namespaceSelector: {}
-  admissionChecks: [${3:-}]
+${3:+  admissionChecksStrategy:
+    admissionChecks: [name: $3]}
   resourceGroups:
   - coveredResources: [cpu]
     flavors:
     - {name: default-flavor, resources: [{name: cpu, nominalQuota: $2}]}
 ---
-apiVersion: kueue.x-k8s.io/v1beta1
+apiVersion: kueue.x-k8s.io/v1beta2
 kind: LocalQueue
 metadata: {name: $1}
 spec: {clusterQueue: $1}
@@ -133,7 +134,7 @@ where() { kubectl get workload $(workload $1) -o json | jq -r -f where.jq; }
 reserved() { job $1 $2; until [ "$(where $1)" = "default/$(workload $1): reserved" ]; do sleep 0.1; done; }
 says() { # job, state, seconds
   kubectl apply --server-side --force-conflicts --subresource=status --field-manager=budget -f - <<END
-apiVersion: kueue.x-k8s.io/v1beta1
+apiVersion: kueue.x-k8s.io/v1beta2
 kind: Workload
 metadata: {name: $(workload $1)}
 status:
@@ -142,12 +143,12 @@ status:
 END
 }
 kubectl apply -f - <<END
-apiVersion: kueue.x-k8s.io/v1beta1
+apiVersion: kueue.x-k8s.io/v1beta2
 kind: AdmissionCheck
 metadata: {name: budget}
 spec: {controllerName: example.com/by-hand}
 ---
-apiVersion: kueue.x-k8s.io/v1beta1
+apiVersion: kueue.x-k8s.io/v1beta2
 kind: ResourceFlavor
 metadata: {name: default-flavor}
 END
