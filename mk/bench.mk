@@ -3,7 +3,7 @@
 BENCH_DIR := $(PROJECT)/build/bench
 # How many workloads, one number after the other; 5000 takes half an hour more.
 BENCH_SIZES ?= 100,1000
-# For example --builds gate-on --scenarios herd --profile; see "build/bin/bench --help".
+# For example --builds v0.19-gate-on --scenarios herd --profile; see "build/bin/bench --help".
 BENCH_FLAGS ?=
 
 # Plain releases, each built in its own module, with upstream's dependencies.
@@ -15,11 +15,11 @@ $(BENCH_DIR)/versions/%/manager:
 	cd $$source && go build -ldflags "-s -w" -o $@ ./cmd/kueue
 	@touch $@
 
-BENCH = $(BIN)/bench --bin-dir $(BIN) --tree-dir $(PROJECT)/build/kueue --later-bin-dir $(BIN)/v0.19 --later-tree-dir $(PROJECT)/build/kueue-v0.19 \
+BENCH = $(BIN)/bench --bin-dir $(BIN) --tree-dir $(PROJECT)/$(call base_says,v0.19,tree) --guest-bin-dir $(BIN)/v0.14 --guest-tree-dir $(PROJECT)/$(call base_says,v0.14,tree) \
 	--versions-dir $(BENCH_DIR)/versions --out $(BENCH_DIR) --commit $(COMMIT)
 
 .PHONY: bench
-bench: bench-binaries ## Measure delayed retries on both bases, with this Kueue, v0.14.8 and v0.19.2 (BENCH_SIZES=100,1000; BENCH_FLAGS; under 30 minutes on a quiet machine).
+bench: bench-binaries ## Measure delayed retries on both bases, with this Kueue, v0.19.2 and v0.14.8 (BENCH_SIZES=100,1000; BENCH_FLAGS; under 30 minutes on a quiet machine).
 	@exec $(BENCH) --sizes $(BENCH_SIZES) $(BENCH_FLAGS)
 
 .PHONY: bench-storm
@@ -28,7 +28,7 @@ bench-storm: bench-binaries bench-kept ## Add checks that say Retry again and ag
 
 .PHONY: bench-ten-thousand
 bench-ten-thousand: bench-binaries bench-kept ## Add 100, 1,000 and 10,000 workloads with one deadline, with deadlines apart, and restarts while they wait, to the results of "make bench" (an hour and a half).
-	@exec $(BENCH) --add --builds gate-on,v0.19-gate-on --sizes 100,1000,10000 --scenarios herd,spread,waiting,restart $(BENCH_FLAGS)
+	@exec $(BENCH) --add --builds v0.19-gate-on,v0.14-gate-on --sizes 100,1000,10000 --scenarios herd,spread,waiting,restart $(BENCH_FLAGS)
 
 .PHONY: bench-binaries
 bench-binaries: envtest lab-tree $(PLAIN_MANAGERS)
@@ -58,7 +58,7 @@ bench-kept:
 
 .PHONY: bench-report
 bench-report: need-tools bench-kept ## Write docs/performance.md from the results of "make bench" and the others, and keep them next to it.
-	@cd lab && go run ./bench/report --run $(BENCH_DIR)/run.json --throughput $(BENCH_DIR)/throughput-v0.14.json,$(BENCH_DIR)/throughput-v0.19.json \
+	@cd lab && go run ./bench/report --run $(BENCH_DIR)/run.json --throughput $(BENCH_DIR)/throughput-v0.19.json,$(BENCH_DIR)/throughput-v0.14.json \
 		--notes bench/report/notes.md --out $(PROJECT)/docs/performance.md --pictures $(BENCH_KEPT)
 	@cp $(BENCH_DIR)/*.json $(BENCH_KEPT)
 

@@ -14,9 +14,9 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-// Command bench measures what a delayed retry costs: with the patched Kueue, with
-// the base, and with a later release that has fields of the same names, on the
-// same work.
+// Command bench measures what a delayed retry costs: with the patched Kueue and with
+// the plain one, which has fields of the same names, and the same on an older release
+// that has none, on the same work.
 package main
 
 import (
@@ -43,7 +43,7 @@ import (
 )
 
 type options struct {
-	binDir, treeDir, laterBinDir, laterTreeDir, versionsDir, out, commit string
+	binDir, treeDir, guestBinDir, guestTreeDir, versionsDir, out, commit string
 
 	builds, scenarios []string
 	sizes             []int
@@ -81,7 +81,7 @@ var order = []string{result.Herd, result.Spread, result.Waiting, result.Restart,
 
 // For those who do not say which: what half an hour is enough for.
 var (
-	defaultBuilds    = []string{result.GateOn, result.Base, result.LaterGateOn, result.Later}
+	defaultBuilds    = []string{result.GateOn, result.Base, result.GuestGateOn, result.Guest}
 	defaultScenarios = []string{result.Herd, result.Spread, result.Waiting, result.Created, result.Two}
 )
 
@@ -90,9 +90,9 @@ func parse(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.StringVar(&o.binDir, "bin-dir", "build/bin", "`directory` of etcd, kube-apiserver and manager")
 	flags.StringVar(&o.treeDir, "tree-dir", "build/kueue", "`directory` of the patched tree")
-	flags.StringVar(&o.laterBinDir, "later-bin-dir", "build/bin/v0.19", "`directory` of the same for v0.19")
-	flags.StringVar(&o.laterTreeDir, "later-tree-dir", "build/kueue-v0.19", "`directory` of the patched tree of v0.19")
-	flags.StringVar(&o.versionsDir, "versions-dir", "build/bench/versions", "`directory` with v0.14.8 and v0.19.2, each with manager and a link to its source")
+	flags.StringVar(&o.guestBinDir, "guest-bin-dir", "build/bin/v0.14", "`directory` of the same for v0.14")
+	flags.StringVar(&o.guestTreeDir, "guest-tree-dir", "build/kueue-v0.14", "`directory` of the patched tree of v0.14")
+	flags.StringVar(&o.versionsDir, "versions-dir", "build/bench/versions", "`directory` with v0.19.2 and v0.14.8, each with manager and a link to its source")
 	flags.StringVar(&o.out, "out", "build/bench", "`directory` for run.json, logs and profiles")
 	flags.StringVar(&o.commit, "commit", "unknown", "of this repository, for the report")
 	flags.StringVar(&builds, "builds", strings.Join(defaultBuilds, ","), "which of "+strings.Join(result.Builds, ",")+" to measure")
@@ -187,9 +187,9 @@ func (o options) measure(ctx context.Context, build string, say func(string, ...
 		QPS: o.settings.QPS, Workers: o.settings.Workers, LogLevel: 2, Audit: true, Profile: true, Say: say,
 	}
 	switch build {
-	case result.LaterGateOn:
-		plane.BinDir, plane.TreeDir = o.laterBinDir, o.laterTreeDir
-	case result.Base, result.Later:
+	case result.GuestGateOn:
+		plane.BinDir, plane.TreeDir = o.guestBinDir, o.guestTreeDir
+	case result.Base, result.Guest:
 		plane = plane.WithPlain(filepath.Join(o.versionsDir, build))
 	}
 	started, err := controlplane.Start(ctx, plane)

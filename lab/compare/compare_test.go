@@ -186,11 +186,11 @@ func TestReadme(t *testing.T) {
 }
 
 func TestTable(t *testing.T) {
-	some := []manager{{name: result.Base, title: "plain"}, {name: here, title: here}}
-	one := []probe{{name: "quota", readme: map[string]string{result.Base: "taken", here: "free at once"}}}
+	some := []manager{{name: result.Guest, title: "plain"}, {name: here, title: here}}
+	one := []probe{{name: "quota", readme: map[string]string{result.Guest: "taken", here: "free at once"}}}
 	text, differences := table(some, one, map[string]map[string]finding{"quota": {
-		result.Base: {"taken", "taken after 0.1 s"},
-		here:        {"free late", "free after 9.0 s"},
+		result.Guest: {"taken", "taken after 0.1 s"},
+		here:         {"free late", "free after 9.0 s"},
 	}})
 	wantText := "        plain                 here\nquota   ✓ taken after 0.1 s   ✗ free after 9.0 s\n"
 	if diff := cmp.Diff(wantText, text); diff != "" {
@@ -210,9 +210,9 @@ func TestParse(t *testing.T) {
 	}{
 		"all":             {wantManagers: 3, wantProbes: 5},
 		"one probe":       {args: []string{"--probes", "quota"}, wantManagers: 3, wantProbes: 1},
-		"two of each":     {args: []string{"--probes", "counts,quota", "--managers", here + "," + result.Base}, wantManagers: 2, wantProbes: 2},
+		"two of each":     {args: []string{"--probes", "counts,quota", "--managers", here + "," + result.Guest}, wantManagers: 2, wantProbes: 2},
 		"unknown probe":   {args: []string{"--probes", "quotas"}, wantError: `there is no probe "quotas"; there are quota, late-retry, late-rejected, writes, counts`},
-		"unknown manager": {args: []string{"--managers", "v1"}, wantError: `there is no manager "v1"; there are ` + result.Base + ", " + result.Later + ", " + here},
+		"unknown manager": {args: []string{"--managers", "v1"}, wantError: `there is no manager "v1"; there are ` + result.Guest + ", " + result.Base + ", " + here},
 		"an argument":     {args: []string{"quota"}, wantError: `unknown argument "quota"; see --help`},
 	} {
 		t.Run(name, func(t *testing.T) {

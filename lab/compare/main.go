@@ -58,8 +58,8 @@ type manager struct {
 const here = "here"
 
 var managers = []manager{
+	{name: result.Guest, title: "plain " + result.Guest, plain: true},
 	{name: result.Base, title: "plain " + result.Base, plain: true},
-	{name: result.Later, title: "plain " + result.Later, plain: true},
 	{name: here, title: here},
 }
 

@@ -36,8 +36,8 @@ var probes = []probe{
 	{
 		name: "quota", about: "a check asks for a delay of 10 s: who has the quota meanwhile?",
 		readme: map[string]string{
-			result.Base:  "there is no delay: taken again at once",
-			result.Later: "kept until the delay is over",
+			result.Guest: "there is no delay: taken again at once",
+			result.Base:  "kept until the delay is over",
 			here:         "free at once",
 		},
 		run: probeQuota,
@@ -45,8 +45,8 @@ var probes = []probe{
 	{
 		name: "late-retry", about: "a second check asks for a delay when the quota is gone: does the job come back?",
 		readme: map[string]string{
+			result.Guest: "stuck for good",
 			result.Base:  "stuck for good",
-			result.Later: "stuck for good",
 			here:         "waits, and comes back",
 		},
 		run: probeLateRetry,
@@ -54,8 +54,8 @@ var probes = []probe{
 	{
 		name: "late-rejected", about: "a second check rejects the job when the quota is gone: is it deactivated?",
 		readme: map[string]string{
+			result.Guest: "ignored",
 			result.Base:  "ignored",
-			result.Later: "ignored",
 			here:         "deactivated",
 		},
 		run: probeLateRejected,
@@ -63,8 +63,8 @@ var probes = []probe{
 	{
 		name: "writes", about: "how often is the Workload written for one retry, until it has quota again?",
 		readme: map[string]string{
-			result.Base:  "4, without a delay",
-			result.Later: "6",
+			result.Guest: "4, without a delay",
+			result.Base:  "6",
 			here:         "3",
 		},
 		run: probeWrites,
@@ -72,8 +72,8 @@ var probes = []probe{
 	{
 		name: "counts", about: "what is counted after two retries, and after a success?",
 		readme: map[string]string{
-			result.Base:  "none",
-			result.Later: "not reset by a success",
+			result.Guest: "none",
+			result.Base:  "not reset by a success",
 			here:         "reset by a success",
 		},
 		run: probeCounts,

@@ -157,7 +157,7 @@ func figuresOf(run *result.Run, build string, add func(what, wanted string, yes 
 }
 
 // plainOf is the release without the patches that our build is compared with.
-var plainOf = map[string]string{result.GateOn: result.Base, result.LaterGateOn: result.Later}
+var plainOf = map[string]string{result.GateOn: result.Base, result.GuestGateOn: result.Guest}
 
 // most returns the greatest number of workloads that a scenario was run with.
 func most(run *result.Run, build, scenario string) int {

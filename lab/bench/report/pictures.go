@@ -38,11 +38,11 @@ import (
 // styles of the builds: colours of Okabe and Ito, which most colour-blind readers
 // tell apart, and dashes.
 var styles = map[string]plotdraw.LineStyle{
-	result.GateOn:      {Color: color.RGBA{0x00, 0x72, 0xb2, 0xff}, Width: vg.Points(2.2)},
+	result.GuestGateOn: {Color: color.RGBA{0x00, 0x72, 0xb2, 0xff}, Width: vg.Points(2.2)},
 	result.GateOff:     {Color: color.RGBA{0xe6, 0x9f, 0x00, 0xff}, Width: vg.Points(1.8), Dashes: dashes(7, 3)},
-	result.Base:        {Color: color.RGBA{0x00, 0x9e, 0x73, 0xff}, Width: vg.Points(1.8), Dashes: dashes(7, 2, 2, 2)},
-	result.LaterGateOn: {Color: color.RGBA{0x56, 0xb4, 0xe9, 0xff}, Width: vg.Points(2.2), Dashes: dashes(10, 2)},
-	result.Later:       {Color: color.RGBA{0xd5, 0x5e, 0x00, 0xff}, Width: vg.Points(1.8), Dashes: dashes(3, 2)},
+	result.Guest:       {Color: color.RGBA{0x00, 0x9e, 0x73, 0xff}, Width: vg.Points(1.8), Dashes: dashes(7, 2, 2, 2)},
+	result.GateOn:      {Color: color.RGBA{0x56, 0xb4, 0xe9, 0xff}, Width: vg.Points(2.2), Dashes: dashes(10, 2)},
+	result.Base:        {Color: color.RGBA{0xd5, 0x5e, 0x00, 0xff}, Width: vg.Points(1.8), Dashes: dashes(3, 2)},
 }
 
 func dashes(points ...vg.Length) []vg.Length { return points }
@@ -174,7 +174,7 @@ func (c curve) plot(run *result.Run) (*plot.Plot, error) {
 	}
 	if c.idle != nil {
 		style := plotdraw.LineStyle{Color: color.Gray{0x66}, Width: vg.Points(1.5), Dashes: dashes(1.5, 2.5)}
-		if err := add(c.idleLabel, style, pick(run, result.GateOn, c.idleScenario, n), c.idle); err != nil {
+		if err := add(c.idleLabel, style, pick(run, result.GuestGateOn, c.idleScenario, n), c.idle); err != nil {
 			return nil, err
 		}
 	}
@@ -224,9 +224,9 @@ var growing = []struct {
 	value           value
 	color           color.Color
 }{
-	{"one deadline: the last requeued, s", result.Herd, percentile(requeued, 100), styles[result.GateOn].Color},
-	{"one deadline: CPU of the manager, s", result.Herd, func(r result.Result) float64 { return r.CPUSeconds }, styles[result.Later].Color},
-	{"waiting: new manager until all are known, s", result.Restart, func(r result.Result) float64 { return positive(r.Known) }, styles[result.Base].Color},
+	{"one deadline: the last requeued, s", result.Herd, percentile(requeued, 100), styles[result.GuestGateOn].Color},
+	{"one deadline: CPU of the manager, s", result.Herd, func(r result.Result) float64 { return r.CPUSeconds }, styles[result.Base].Color},
+	{"waiting: new manager until all are known, s", result.Restart, func(r result.Result) float64 { return positive(r.Known) }, styles[result.Guest].Color},
 	{"waiting: live heap, MiB", result.Restart, heap, styles[result.GateOff].Color},
 }
 

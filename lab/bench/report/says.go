@@ -28,7 +28,7 @@ func says(run *result.Run) []string {
 	say := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 
 	n := largest(run, result.Herd)
-	mine, plain := pick(run, result.LaterGateOn, result.Herd, n), pick(run, result.Later, result.Herd, n)
+	mine, plain := pick(run, result.GateOn, result.Herd, n), pick(run, result.Base, result.Herd, n)
 	if len(mine) > 0 && len(plain) > 0 {
 		say("A delayed retry costs %s writes to the workload. When a check says Retry for %s workloads at the same time, half of them have given their quota back after %s s on v0.19.2. With plain v0.19.2 it takes %s writes and %s s, the delay among them.",
 			number(highest(mine, workloadWritesEach)), thousands(n), number(median(each(mine, percentile(held, 50)))), number(highest(plain, workloadWritesEach)), number(median(each(plain, percentile(held, 50)))))
@@ -38,7 +38,7 @@ func says(run *result.Run) []string {
 			number(total(waiting, workloadWrites)), number(total(waiting, reconciles)), number(workloads(waiting[0])))
 	}
 	if spread := pick(run, result.GateOn, result.Spread, 100); len(spread) > 0 {
-		text := fmt.Sprintf("On v0.14.8 a workload is back within %s s of its deadline (p99)", number(highest(spread, percentile(requeued, 99))))
+		text := fmt.Sprintf("On v0.19.2 a workload is back within %s s of its deadline (p99)", number(highest(spread, percentile(requeued, 99))))
 		if herd := pick(run, result.GateOn, result.Herd, n); len(herd) > 0 {
 			text += fmt.Sprintf("; if %s have the same one, the last is after %s s, where a client that does nothing else takes %s s for one write each",
 				thousands(n), number(median(each(herd, percentile(requeued, 100)))), number(median(each(herd, bareClient))))

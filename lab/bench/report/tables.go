@@ -29,11 +29,11 @@ import (
 
 // labels of the builds.
 var labels = map[string]string{
-	result.GateOn:      "ours on v0.14.8",
+	result.GateOn:      "ours on v0.19.2",
 	result.GateOff:     "the same, gate off",
-	result.Base:        "v0.14.8",
-	result.LaterGateOn: "ours on v0.19.2",
-	result.Later:       "v0.19.2",
+	result.Base:        "v0.19.2",
+	result.GuestGateOn: "ours on v0.14.8",
+	result.Guest:       "v0.14.8",
 }
 
 var scenarios = []string{result.Fresh, result.Created, result.Herd, result.Spread, result.Two, result.Waiting, result.Restart, result.Bare, result.Policy, result.Jitter, result.Busy}

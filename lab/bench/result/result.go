@@ -31,29 +31,29 @@ import (
 
 // Builds.
 const (
-	GateOn      = "gate-on"       // v0.14.8, patched, ACRequeueAfter=true
-	GateOff     = "gate-off"      // the same, ACRequeueAfter=false
-	Base        = "v0.14.8"       // plain
-	LaterGateOn = "v0.19-gate-on" // v0.19.2, patched, ACRequeueAfter=true
-	Later       = "v0.19.2"       // plain, with fields of the same names
+	GateOn      = "v0.19-gate-on"  // v0.19.2, patched, ACRequeueAfter=true
+	GateOff     = "v0.19-gate-off" // the same, ACRequeueAfter=false
+	Base        = "v0.19.2"        // plain, with fields of the same names
+	GuestGateOn = "v0.14-gate-on"  // v0.14.8, patched, ACRequeueAfter=true
+	Guest       = "v0.14.8"        // plain
 )
 
 // Builds are all, in the order of the report.
-var Builds = []string{GateOn, GateOff, Base, LaterGateOn, Later}
+var Builds = []string{GateOn, GateOff, Base, GuestGateOn, Guest}
 
 // IsOurs returns true for the builds whose gate is on.
-func IsOurs(build string) bool { return build == GateOn || build == LaterGateOn }
+func IsOurs(build string) bool { return build == GateOn || build == GuestGateOn }
 
 // OursOf returns the build with the gate on that a build is compared with.
 func OursOf(build string) string {
-	if build == Later || build == LaterGateOn {
-		return LaterGateOn
+	if build == Guest || build == GuestGateOn {
+		return GuestGateOn
 	}
 	return GateOn
 }
 
 // KnowsDelays returns true for the builds whose checks can ask for a delay.
-func KnowsDelays(build string) bool { return IsOurs(build) || build == Later }
+func KnowsDelays(build string) bool { return build != Guest }
 
 // Scenarios, in the order of a run.
 const (
@@ -211,7 +211,7 @@ func (r *Run) Replace(added Result, before time.Time, herd bool) {
 type Throughput struct {
 	Date      time.Time `json:"date"`
 	Commit    string    `json:"commit"`
-	Base      string    `json:"base"` // such as v0.14
+	Base      string    `json:"base"` // such as v0.19
 	Gate      bool      `json:"gate"`
 	Round     int       `json:"round"`
 	Workloads int       `json:"workloads"`

@@ -28,22 +28,22 @@ func TestReplace(t *testing.T) {
 		{Date: at(1), Build: GateOn, Scenario: Herd, Workloads: 100},
 		{Date: at(2), Build: GateOn, Scenario: Herd, Workloads: 1000, Round: 1},
 		{Date: at(3), Build: GateOn, Scenario: Herd, Workloads: 1000, Round: 2},
-		{Date: at(4), Build: Later, Scenario: Herd, Workloads: 1000},
-		{Date: at(5), Build: Later, Scenario: Fresh, Workloads: 1000},
+		{Date: at(4), Build: Base, Scenario: Herd, Workloads: 1000},
+		{Date: at(5), Build: Base, Scenario: Fresh, Workloads: 1000},
 	}}
 	run.Replace(Result{Date: at(10), Build: GateOn, Scenario: Herd, Workloads: 1000, Round: 1}, at(10), true)
 	run.Replace(Result{Date: at(12), Build: GateOn, Scenario: Herd, Workloads: 1000, Round: 2}, at(10), true)
 	run.Replace(Result{Date: at(13), Build: GateOn, Scenario: Fresh, Workloads: 1000}, at(10), false)
-	run.Replace(Result{Date: at(14), Build: Later, Scenario: Fresh, Workloads: 1000}, at(10), false)
-	run.Replace(Result{Date: at(15), Build: Later, Scenario: Created, Workloads: 1000}, at(10), false)
+	run.Replace(Result{Date: at(14), Build: Base, Scenario: Fresh, Workloads: 1000}, at(10), false)
+	run.Replace(Result{Date: at(15), Build: Base, Scenario: Created, Workloads: 1000}, at(10), false)
 	run.Replace(Result{Date: at(20), Build: GateOn, Scenario: Fresh, Workloads: 1000}, at(20), true)
 	want := []Result{
 		{Date: at(1), Build: GateOn, Scenario: Herd, Workloads: 100},
-		{Date: at(4), Build: Later, Scenario: Herd, Workloads: 1000},
-		{Date: at(5), Build: Later, Scenario: Fresh, Workloads: 1000},
+		{Date: at(4), Build: Base, Scenario: Herd, Workloads: 1000},
+		{Date: at(5), Build: Base, Scenario: Fresh, Workloads: 1000},
 		{Date: at(10), Build: GateOn, Scenario: Herd, Workloads: 1000, Round: 1},
 		{Date: at(12), Build: GateOn, Scenario: Herd, Workloads: 1000, Round: 2},
-		{Date: at(15), Build: Later, Scenario: Created, Workloads: 1000},
+		{Date: at(15), Build: Base, Scenario: Created, Workloads: 1000},
 		{Date: at(20), Build: GateOn, Scenario: Fresh, Workloads: 1000},
 	}
 	if !reflect.DeepEqual(run.Results, want) {

@@ -43,7 +43,7 @@ func main() {
 	flag.StringVar(&b.binDir, "bin-dir", "", "folder of etcd, kube-apiserver, scheduler-runner, minimalkueue-off and minimalkueue-on")
 	flag.StringVar(&b.treeDir, "tree-dir", "", "folder of the patched tree")
 	flag.StringVar(&b.out, "out", "", "folder for throughput-BASE.json, and for what each round leaves")
-	flag.StringVar(&b.base, "base", "v0.14", "of the patched tree")
+	flag.StringVar(&b.base, "base", "v0.19", "of the patched tree")
 	flag.StringVar(&b.commit, "commit", "unknown", "of this repository, for the report")
 	rounds := flag.Int("rounds", 5, "runs with the gate off, and as many with it on")
 	flag.Usage = func() {
