@@ -153,4 +153,4 @@ require (
 )
 
 // The patched tree: "make tree" writes it.
-replace sigs.k8s.io/kueue => ../build/kueue-v0.19
+replace sigs.k8s.io/kueue => ../build/kueue
