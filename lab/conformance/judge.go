@@ -336,7 +336,7 @@ func asked(wl *kueue.Workload, check string) *int32 {
 	owners := map[string]bool{}
 	for _, managed := range wl.ManagedFields {
 		fields := map[string]any{}
-		if managed.FieldsV1 == nil || json.Unmarshal(managed.FieldsV1.Raw, &fields) != nil {
+		if managed.FieldsV1 == nil || json.Unmarshal(managed.FieldsV1.GetRawBytes(), &fields) != nil {
 			continue
 		}
 		if _, owns, _ := unstructured.NestedFieldNoCopy(fields, path...); owns {

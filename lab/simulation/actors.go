@@ -168,6 +168,7 @@ func (c *checkController) say(name string, v verdict, how manner) {
 	var err error
 	switch how {
 	case applies, appliesVersion:
+		//lint:ignore SA1019 v0.14's libraries have no other one
 		err = c.client.Status().Patch(ctx, wl, client.Apply, owner, client.ForceOwnership)
 	case patches:
 		err = c.client.Status().Patch(ctx, wl, client.MergeFrom(seen), owner)

@@ -609,6 +609,7 @@ func isKueues(owner metav1.ManagedFieldsEntry) bool {
 func ownersOfDelay(wl *unstructured.Unstructured, name kueue.AdmissionCheckReference) []metav1.ManagedFieldsEntry {
 	return slices.DeleteFunc(wl.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
 		var fields map[string]any
+		//lint:ignore SA1019 v0.14's libraries have no other one
 		_ = json.Unmarshal(entry.FieldsV1.Raw, &fields)
 		_, found, _ := unstructured.NestedMap(fields, "f:status", "f:admissionChecks", fmt.Sprintf(`k:{"name":%q}`, name), "f:requeueAfterSeconds")
 		return !found
