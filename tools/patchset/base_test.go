@@ -70,7 +70,7 @@ func TestBaseIsRefused(t *testing.T) {
 		},
 		"Kubernetes' version of a module": {
 			spoil: edit("{version: 1.2.3}", "{version: v0.2.3}"),
-			want:  []string{`kubernetes.version "v0.2.3"`, "such as 1.34.1"},
+			want:  []string{`kubernetes.version "v0.2.3"`, "such as 1.36.2"},
 		},
 		"path that leads out": {
 			spoil: edit("overlay: [apis, pkg, test]", "overlay: [../pkg]"),
