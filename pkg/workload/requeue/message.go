@@ -1,0 +1,99 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package requeue
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+)
+
+// maxMessage is how much of the message of a check is repeated, in characters.
+const maxMessage = 200
+
+// EvictionMessage tells why the workload is evicted.
+func (s Step) EvictionMessage() string {
+	return "Evicted due to " + retriesMessage(s.Retries)
+}
+
+// WaitMessage tells until when the workload waits, and for what.
+func (s Step) WaitMessage() string {
+	message := "Waiting"
+	if !s.Until.IsZero() {
+		message += " until " + s.Until.UTC().Format(time.RFC3339)
+	}
+	if len(s.Retries) == 0 {
+		return message + " for the end of the backoff"
+	}
+	return message + " due to " + retriesMessage(s.Retries)
+}
+
+func (s Step) requeueMessage() string {
+	if len(s.Retries) == 0 {
+		return "The workload backoff was finished, no AdmissionCheck asks for a retry"
+	}
+	return "The workload backoff was finished, it was due to " + retriesMessage(s.Retries)
+}
+
+func retriesMessage(retries []Retry) string {
+	return checksMessage(kueue.CheckStateRetry, retries, func(retry Retry) string {
+		return fmt.Sprintf("%q after %d s", retry.Name, retry.DelaySeconds) + words(retry.AdmissionCheckState)
+	})
+}
+
+func rejectedMessage(checks []kueue.AdmissionCheckState) string {
+	return checksMessage(kueue.CheckStateRejected, checks, func(check kueue.AdmissionCheckState) string {
+		return fmt.Sprintf("%q", check.Name) + words(check)
+	})
+}
+
+func limitMessage(exceeded []Retry) string {
+	return "exceeding the limit of retries, " + checksMessage(kueue.CheckStateRetry, exceeded, func(retry Retry) string {
+		return fmt.Sprintf("%q after %d retries", retry.Name, ptr.Deref(retry.RetryCount, 0)) + words(retry.AdmissionCheckState)
+	})
+}
+
+// checksMessage has the form of the messages that Kueue has for checks already.
+func checksMessage[T any](state kueue.CheckState, checks []T, describe func(T) string) string {
+	noun := "AdmissionCheck"
+	if len(checks) > 1 {
+		noun = "AdmissionChecks"
+	}
+	parts := make([]string, len(checks))
+	for i, check := range checks {
+		parts[i] = describe(check)
+	}
+	slices.Sort(parts)
+	return fmt.Sprintf("%s in %s state: %s", noun, state, strings.Join(parts, "; "))
+}
+
+// words returns the message of the check, shortened.
+func words(check kueue.AdmissionCheckState) string {
+	message := []rune(check.Message)
+	if len(message) == 0 {
+		return ""
+	}
+	if len(message) > maxMessage {
+		message = append(message[:maxMessage], []rune("...")...)
+	}
+	return fmt.Sprintf(" (%s)", string(message))
+}

@@ -1,0 +1,304 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+// Package requeue decides when a workload whose admission checks ask for a retry is
+// evicted, waits and is requeued (KEP-3258).
+//
+// A wait is a desired status: requeueState.requeueAt, and the condition Requeued, which is
+// False with the reason AdmissionCheck. Next computes it from the workload, the policies of
+// its checks and the time; the workload controller writes what differs.
+package requeue
+
+import (
+	"time"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/workload"
+	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
+	workloadpatching "sigs.k8s.io/kueue/pkg/workload/patching"
+)
+
+// Action is what the workload controller does next.
+type Action string
+
+const (
+	// None leaves the workload to the rest of the reconciliation.
+	None Action = "None"
+	// Deactivate sets the DeactivationTarget.
+	Deactivate Action = "Deactivate"
+	// Reset removes what a deactivated workload has of its retries.
+	Reset Action = "Reset"
+	// Evict frees the quota. The workload begins to wait with the same write.
+	Evict Action = "Evict"
+	// Wait keeps the workload out of the queue.
+	Wait Action = "Wait"
+	// Requeue puts the workload back into the queue, with all its checks Pending.
+	Requeue Action = "Requeue"
+	// ResetCounts removes the retry counts of the checks that are Ready.
+	ResetCounts Action = "ResetCounts"
+)
+
+// Retry is what a check in the state Retry asks for.
+type Retry struct {
+	kueue.AdmissionCheckState
+	// DelaySeconds is the delay that counts: that of the check, or that of its policy.
+	DelaySeconds int32
+	// fromPolicy is true for a delay of the policy.
+	fromPolicy bool
+}
+
+// Step is the next action for a workload, and what it is due to.
+type Step struct {
+	Action Action
+	// Retries are the checks in the state Retry.
+	Retries []Retry
+	// Until is the time at which the workload is to be requeued, in whole seconds, or
+	// zero if nothing asks for a delay.
+	Until time.Time
+	// EvictedAt is the time of the eviction with which the wait begins, to be written into
+	// the condition Evicted, or zero. A workload that waits for quota is evicted from the
+	// queue.
+	EvictedAt time.Time
+	// Reason and Message are those of the DeactivationTarget.
+	Reason, Message string
+}
+
+// state is what the rules look at.
+type state struct {
+	wl       *kueue.Workload
+	now      time.Time
+	policies Policies
+	retries  []Retry
+
+	evictedAt, until time.Time
+}
+
+// rules are asked in this order, and the first that applies decides.
+var rules = []func(*state) (Step, bool){
+	inactive,
+	deactivating,
+	rejected,
+	limitExceeded,
+	noRetry,
+	holdsQuota,
+	deadlineAhead,
+	deadlineOver,
+}
+
+// Next returns the next step for an unfinished workload at the time now. Policies has the
+// retry policies of its checks.
+//
+// With the gate ACRequeueAfter off it only requeues what the gate has left waiting.
+func Next(wl *kueue.Workload, now time.Time, policies Policies) Step {
+	s := &state{wl: wl, now: now, policies: policies}
+	s.retries = retriesOf(wl, policies)
+	if len(s.retries) > 0 && beginsToWait(wl, now) {
+		s.evictedAt = workloadpatching.RoundUp(now)
+	}
+	s.until = deadline(wl, s.retries, s.evictedAt)
+	if !features.Enabled(features.ACRequeueAfter) {
+		return s.gateOff()
+	}
+	for _, rule := range rules {
+		if step, applies := rule(s); applies {
+			return step
+		}
+	}
+	return Step{Action: None}
+}
+
+// inactive: a deactivated workload keeps nothing of its retries. What holds quota is
+// evicted first, by the rest of the reconciliation.
+func inactive(s *state) (Step, bool) {
+	if workload.IsActive(s.wl) {
+		return Step{}, false
+	}
+	if workload.HasQuotaReservation(s.wl) && !workloadevict.IsEvicted(s.wl) {
+		return Step{Action: None}, true
+	}
+	if !workloadevict.IsEvictedByDeactivation(s.wl) || hasTraces(s.wl) {
+		return Step{Action: Reset}, true
+	}
+	return Step{Action: None}, true
+}
+
+// deactivating: the rest of the reconciliation deactivates the workload.
+func deactivating(s *state) (Step, bool) {
+	return Step{Action: None}, apimeta.IsStatusConditionTrue(s.wl.Status.Conditions, kueue.WorkloadDeactivationTarget)
+}
+
+// rejected: a rejection wins, whether the workload holds quota or waits.
+func rejected(s *state) (Step, bool) {
+	checks := workload.RejectedChecks(s.wl)
+	return Step{Action: Deactivate, Reason: kueue.WorkloadEvictedByAdmissionCheck, Message: rejectedMessage(checks)}, len(checks) > 0
+}
+
+// limitExceeded: as a rejection.
+func limitExceeded(s *state) (Step, bool) {
+	exceeded := s.policies.exceeded(s.retries)
+	return Step{
+		Action:  Deactivate,
+		Retries: exceeded,
+		Reason:  kueue.WorkloadAdmissionCheckRetryLimitExceeded,
+		Message: limitMessage(exceeded),
+	}, len(exceeded) > 0
+}
+
+// noRetry: no check asks for a retry, and the workload does not wait for one. The counts
+// of checks that are Ready go with the admission, if that is due.
+func noRetry(s *state) (Step, bool) {
+	if len(s.retries) > 0 || IsWaiting(s.wl) {
+		return Step{}, false
+	}
+	admissionIsDue := workload.HasQuotaReservation(s.wl) && !workload.IsAdmitted(s.wl) && workload.HasAllChecksReady(s.wl)
+	if hasCountsOfReadyChecks(s.wl) && !admissionIsDue {
+		return Step{Action: ResetCounts}, true
+	}
+	return Step{Action: None}, true
+}
+
+// holdsQuota: the eviction does not wait for the deadline. It ends when the job has
+// stopped; until then the checks may move the deadline.
+func holdsQuota(s *state) (Step, bool) {
+	if !workload.HasQuotaReservation(s.wl) {
+		return Step{}, false
+	}
+	switch {
+	case workloadevict.IsEvicted(s.wl):
+		return s.step(Wait), true
+	case len(s.retries) > 0:
+		return s.step(Evict), true
+	default:
+		return Step{Action: None}, true
+	}
+}
+
+// deadlineAhead: no check may be retried before the deadline of all.
+func deadlineAhead(s *state) (Step, bool) {
+	return s.step(Wait), s.now.Before(s.until)
+}
+
+// deadlineOver: the workload is tried again.
+func deadlineOver(s *state) (Step, bool) {
+	return s.step(Requeue), true
+}
+
+// gateOff requeues, at its requeueAt, a workload that holds no quota and has a check in
+// Retry: without the gate nobody would look at it again.
+func (s *state) gateOff() Step {
+	wasWaiting := IsWaiting(s.wl) || !RequeueAt(s.wl).IsZero()
+	if len(s.retries) > 0 && wasWaiting && workload.IsActive(s.wl) && !workload.HasQuotaReservation(s.wl) && !s.now.Before(RequeueAt(s.wl)) {
+		return s.step(Requeue)
+	}
+	return Step{Action: None}
+}
+
+func (s *state) step(action Action) Step {
+	return Step{Action: action, Retries: s.retries, Until: s.until, EvictedAt: s.evictedAt}
+}
+
+// IsWaiting returns true if the workload was recorded to wait for the retry of its checks.
+func IsWaiting(wl *kueue.Workload) bool {
+	requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
+	return requeued != nil && requeued.Status == metav1.ConditionFalse && requeued.Reason == kueue.WorkloadEvictedByAdmissionCheck
+}
+
+// MustWait returns true if the workload must not be queued: because Requeued is False,
+// for whatever reason, or because a check asks for a retry or rejects the workload and
+// that was not acted on yet.
+func MustWait(wl *kueue.Workload) bool {
+	return features.Enabled(features.ACRequeueAfter) &&
+		(apimeta.IsStatusConditionFalse(wl.Status.Conditions, kueue.WorkloadRequeued) ||
+			workload.HasRetryChecks(wl) || workload.HasRejectedChecks(wl))
+}
+
+// retriesOf returns the checks in Retry. The delay that a policy has given stays as it was
+// recorded while the workload waits; what a controller has copied from an earlier wait
+// does not count.
+func retriesOf(wl *kueue.Workload, policies Policies) []Retry {
+	var retries []Retry
+	for _, check := range workload.RetryChecks(wl) {
+		retry := Retry{AdmissionCheckState: check}
+		policy, hasPolicy := policies[check.Name]
+		switch {
+		case check.RequeueAfterSeconds != nil:
+			retry.DelaySeconds = *check.RequeueAfterSeconds
+		case check.PolicyDelaySeconds != nil && IsWaiting(wl):
+			retry.DelaySeconds, retry.fromPolicy = *check.PolicyDelaySeconds, true
+		case hasPolicy:
+			retry.DelaySeconds, retry.fromPolicy = delaySeconds(policy, wl.UID, check), true
+		}
+		retries = append(retries, retry)
+	}
+	return retries
+}
+
+// deadline returns the time at which the workload is to be requeued: when the longest
+// delay is over, and not before the end of a backoff.
+func deadline(wl *kueue.Workload, retries []Retry, evictedAt time.Time) time.Time {
+	until := backoffUntil(wl)
+	if evicted, byCheck := workloadevict.IsEvictedByAdmissionCheck(wl); byCheck && evictedAt.IsZero() {
+		evictedAt = evicted.LastTransitionTime.Time
+	}
+	for _, retry := range retries {
+		if retry.DelaySeconds > 0 {
+			start := latest(evictedAt, workloadpatching.RoundUp(retry.LastTransitionTime.Time))
+			until = latest(until, start.Add(time.Duration(retry.DelaySeconds)*time.Second))
+		}
+	}
+	if maxTime := time.Date(9999, time.December, 31, 23, 59, 59, 0, time.UTC); until.After(maxTime) {
+		return maxTime // the API holds no later one
+	}
+	return until
+}
+
+// beginsToWait returns true if a check in Retry evicts the workload now: from its quota, or
+// from the queue. In a backoff it waits already.
+func beginsToWait(wl *kueue.Workload, now time.Time) bool {
+	if workload.HasQuotaReservation(wl) {
+		return !workloadevict.IsEvicted(wl)
+	}
+	return !IsWaiting(wl) && !now.Before(RequeueAt(wl))
+}
+
+// backoffUntil returns the requeueAt that is not due to the checks. That of
+// WaitForPodsReady may have been moved by the checks since, and then stays where it is.
+func backoffUntil(wl *kueue.Workload) time.Time {
+	if _, byPodsReady := workloadevict.IsEvictedByPodsReadyTimeout(wl); !byPodsReady && IsWaiting(wl) {
+		return time.Time{}
+	}
+	return RequeueAt(wl)
+}
+
+// RequeueAt returns the time until which the workload waits, or zero.
+func RequeueAt(wl *kueue.Workload) time.Time {
+	if wl.Status.RequeueState == nil {
+		return time.Time{}
+	}
+	return ptr.Deref(wl.Status.RequeueState.RequeueAt, metav1.Time{}).Time
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,178 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package requeue
+
+import (
+	"slices"
+	"time"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/util/admissioncheck"
+	"sigs.k8s.io/kueue/pkg/workload"
+	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
+	workloadpatching "sigs.k8s.io/kueue/pkg/workload/patching"
+)
+
+// IsRecorded returns true if the workload waits as the step says. The messages of checks
+// may change as often as they like.
+func (s Step) IsRecorded(wl *kueue.Workload) bool {
+	return IsWaiting(wl) && RequeueAt(wl).Equal(s.Until)
+}
+
+// Record has the workload wait until the time of the step.
+func (s Step) Record(wl *kueue.Workload) {
+	if !s.EvictedAt.IsZero() {
+		// A condition that is True already would keep its time.
+		apimeta.RemoveStatusCondition(&wl.Status.Conditions, kueue.WorkloadEvicted)
+		workloadevict.SetEvictedCondition(wl, s.EvictedAt, kueue.WorkloadEvictedByAdmissionCheck, s.EvictionMessage())
+	}
+	setRequeueAt(wl, s.Until)
+	workload.SetRequeuedCondition(wl, kueue.WorkloadEvictedByAdmissionCheck, s.WaitMessage(), false)
+	for _, retry := range s.Retries {
+		check := admissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, retry.Name)
+		// The write cuts fractions off.
+		check.LastTransitionTime = metav1.NewTime(workloadpatching.RoundUp(check.LastTransitionTime.Time))
+		if retry.fromPolicy {
+			check.PolicyDelaySeconds = ptr.To(retry.DelaySeconds)
+		}
+	}
+	workload.ResetRetryCounts(wl)
+}
+
+// Release releases the quota of a job that has not started and needs no stop.
+func (s Step) Release(wl *kueue.Workload, now time.Time) {
+	reason := workload.UnadmittedWorkloadReasonWithFallback(
+		kueue.WorkloadQuotaReservedReasonPendingEvaluation,
+		kueue.WorkloadPending, //nolint:staticcheck // SA1019: fallback
+	)
+	workload.UnsetQuotaReservationWithCondition(wl, reason, s.EvictionMessage(), now)
+}
+
+// SetRequeuedOnRelease sets the condition Requeued of an evicted workload that releases
+// its quota, unless the workload waits for the retry of its checks: then it stays so,
+// whatever it was evicted for.
+func SetRequeuedOnRelease(wl *kueue.Workload, evicted *metav1.Condition, requeued bool) bool {
+	switch {
+	case !features.Enabled(features.ACRequeueAfter) || workloadevict.IsEvictedByDeactivation(wl):
+	case IsWaiting(wl):
+		return false
+	case workload.HasRetryChecks(wl):
+		return workload.SetRequeuedCondition(wl, kueue.WorkloadEvictedByAdmissionCheck, evicted.Message, false)
+	}
+	return workload.SetRequeuedCondition(wl, evicted.Reason, evicted.Message, requeued)
+}
+
+// Requeue puts the workload back into the queue. The checks that asked for a retry count
+// it.
+func (s Step) Requeue(wl *kueue.Workload, now time.Time) {
+	setRequeueAt(wl, time.Time{})
+	workload.SetRequeuedCondition(wl, kueue.WorkloadBackoffFinished, s.requeueMessage(), true)
+	for i := range wl.Status.AdmissionChecks {
+		check := &wl.Status.AdmissionChecks[i]
+		switch check.State {
+		case kueue.CheckStateReady:
+			check.RetryCount = nil
+		case kueue.CheckStateRetry:
+			count := ptr.Deref(check.RetryCount, 0)
+			check.RetryCount = ptr.To(max(count, count+1)) // the largest number stays
+		}
+		resetCheck(check, check.RetryCount, now)
+	}
+}
+
+// ResetDeactivated removes what a deactivated workload has of its retries. If it was
+// evicted for something else, or waits, the deactivation is an eviction of its own, from
+// which a retention counts.
+func ResetDeactivated(wl *kueue.Workload, now time.Time) {
+	if !workloadevict.IsEvictedByDeactivation(wl) {
+		reason, message := kueue.WorkloadDeactivated, "The workload is deactivated"
+		if target := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadDeactivationTarget); target != nil {
+			reason = workloadpatching.ReasonWithCause(reason, target.Reason)
+			message += " due to " + target.Message
+		}
+		apimeta.RemoveStatusCondition(&wl.Status.Conditions, kueue.WorkloadEvicted)
+		workloadevict.SetEvictedCondition(wl, now, reason, message)
+		if !workload.HasQuotaReservation(wl) {
+			workload.SetRequeuedCondition(wl, reason, message, false)
+		}
+		for i := range wl.Status.AdmissionChecks {
+			if check := &wl.Status.AdmissionChecks[i]; check.State != kueue.CheckStatePending {
+				resetCheck(check, nil, now)
+			}
+		}
+	}
+	apimeta.RemoveStatusCondition(&wl.Status.Conditions, kueue.WorkloadDeactivationTarget)
+	removeTraces(wl, now)
+}
+
+func hasCountsOfReadyChecks(wl *kueue.Workload) bool {
+	return slices.ContainsFunc(wl.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
+		return check.State == kueue.CheckStateReady && ptr.Deref(check.RetryCount, 0) > 0
+	})
+}
+
+// hasTraces returns true if the workload has something of its retries.
+func hasTraces(wl *kueue.Workload) bool {
+	return wl.Status.RequeueState != nil || slices.ContainsFunc(wl.Status.AdmissionChecks, isTrace)
+}
+
+func isTrace(check kueue.AdmissionCheckState) bool {
+	return check.State == kueue.CheckStateRetry || check.RequeueAfterSeconds != nil || check.PolicyDelaySeconds != nil || ptr.Deref(check.RetryCount, 0) > 0
+}
+
+func removeTraces(wl *kueue.Workload, now time.Time) {
+	wl.Status.RequeueState = nil
+	for i := range wl.Status.AdmissionChecks {
+		check := &wl.Status.AdmissionChecks[i]
+		if check.State == kueue.CheckStateRetry {
+			resetCheck(check, nil, now)
+		}
+		check.RequeueAfterSeconds, check.PolicyDelaySeconds, check.RetryCount = nil, nil, nil
+	}
+}
+
+func resetCheck(check *kueue.AdmissionCheckState, retryCount *int32, now time.Time) {
+	message := check.Message
+	if check.State != kueue.CheckStatePending {
+		message = "Reset to Pending for the next attempt. Previously: " + string(check.State)
+	}
+	*check = kueue.AdmissionCheckState{
+		Name:               check.Name,
+		State:              kueue.CheckStatePending,
+		Message:            message,
+		LastTransitionTime: metav1.NewTime(now),
+		RetryCount:         retryCount,
+	}
+}
+
+// setRequeueAt leaves the count of WaitForPodsReady as it is.
+func setRequeueAt(wl *kueue.Workload, until time.Time) {
+	requeueState := ptr.Deref(wl.Status.RequeueState, kueue.RequeueState{})
+	requeueState.RequeueAt = nil
+	if !until.IsZero() {
+		requeueState.RequeueAt = ptr.To(metav1.NewTime(until))
+	}
+	wl.Status.RequeueState = &requeueState
+	if requeueState == (kueue.RequeueState{}) {
+		wl.Status.RequeueState = nil
+	}
+}
