@@ -17,11 +17,12 @@ limitations under the License.
 package retry
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -43,8 +44,9 @@ import (
 	"sigs.k8s.io/kueue/cmd/kueuectl/app/dryrun"
 	"sigs.k8s.io/kueue/cmd/kueuectl/app/wait"
 	"sigs.k8s.io/kueue/pkg/workload"
+	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
 	workloadfinish "sigs.k8s.io/kueue/pkg/workload/finish"
-	"sigs.k8s.io/kueue/pkg/workload/times"
+	"sigs.k8s.io/kueue/pkg/workload/requeue"
 )
 
 // fieldManager is who sets the delays, as the workload's managed fields have it.
@@ -175,8 +177,8 @@ func (o *WorkloadOptions) Run(ctx context.Context) error {
 		return err
 	}
 
-	if until := o.waitsUntil(wl); !until.IsZero() {
-		fmt.Fprintf(o.ErrOut, "Workload %q still waits until %s, for a backoff of WaitForPodsReady\n", o.Name, wait.Time(until))
+	if backoff := o.describeBackoff(wl); backoff != "" {
+		fmt.Fprintf(o.ErrOut, "Workload %q is not requeued yet: %s\n", o.Name, backoff)
 	}
 	return o.PrintObj(wl, o.Out)
 }
@@ -191,10 +193,10 @@ func (o *WorkloadOptions) endWait(ctx context.Context) (*kueue.Workload, error) 
 
 	w, waits := wait.Of(wl)
 	if !waits {
-		return nil, fmt.Errorf("workload %q does not wait for its admission checks: %s", o.Name, describeState(wl))
+		return nil, fmt.Errorf("workload %q does not wait for its admission checks: %s", o.Name, o.describeState(wl))
 	}
 	if !asksForDelay(w.Checks) {
-		return nil, fmt.Errorf("the admission checks of workload %q ask for no delay: %s", o.Name, o.describeRest(wl))
+		return nil, fmt.Errorf("the admission checks of workload %q ask for no delay: %s", o.Name, cmp.Or(o.describeBackoff(wl), "it is about to be requeued"))
 	}
 
 	operations := endDelays(wl)
@@ -235,57 +237,38 @@ func endDelays(wl *kueue.Workload) []operation {
 }
 
 func asksForDelay(checks []kueue.AdmissionCheckState) bool {
-	for _, check := range checks {
-		if ptr.Deref(check.RequeueAfterSeconds, 0) > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(checks, func(check kueue.AdmissionCheckState) bool { return wait.DelaySeconds(check) > 0 })
 }
 
-// waitsUntil returns the time until which Kueue is going to have the workload wait,
-// or zero.
-func (o *WorkloadOptions) waitsUntil(wl *kueue.Workload) time.Time {
-	now := o.Clock.Now()
-	plan := workload.PlanRetry(wl, workload.RetryContext{Now: now})
-	if !plan.Deadline.After(times.Later(now, plan.EvictedAt)) {
-		return time.Time{}
-	}
-	return plan.Deadline
-}
-
-// describeRest says what a workload whose checks ask for no delay waits for.
-func (o *WorkloadOptions) describeRest(wl *kueue.Workload) string {
-	if until := o.waitsUntil(wl); !until.IsZero() {
+// describeBackoff returns what else the workload waits for, or an empty string.
+func (o *WorkloadOptions) describeBackoff(wl *kueue.Workload) string {
+	if until := wait.BackoffUntil(wl); until.After(o.Clock.Now()) {
 		return fmt.Sprintf("it waits until %s for a backoff of WaitForPodsReady", wait.Time(until))
 	}
-	return "Kueue is about to requeue it"
+	return ""
 }
 
-// describeState says what a workload does that does not wait for its checks.
-func describeState(wl *kueue.Workload) string {
-	state := workload.StateOf(wl)
-	checks := wait.ChecksInRetry(wl)
+// describeState tells where a workload stands that does not wait for its checks.
+func (o *WorkloadOptions) describeState(wl *kueue.Workload) string {
+	checks := workload.RetryChecks(wl)
 	switch {
 	case workloadfinish.IsFinished(wl):
 		return "it is finished"
 	case !workload.IsActive(wl), apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget):
 		return "it is deactivated"
-	case state == workload.RetryStateOnHold:
-		return "it is on hold"
-	case state == workload.RetryStateStopping:
-		return "it is evicted for another reason, and its job is being stopped"
 	case len(checks) > 0:
-		return fmt.Sprintf("admission check(s) %s asked for a retry, but Kueue does not have it wait without quota (is the feature gate ACRequeueAfter on?)", strings.Join(wait.Names(checks), ", "))
+		return fmt.Sprintf("admission check(s) %s asked for a retry, but Kueue has not recorded a wait (is the feature gate ACRequeueAfter on?)", strings.Join(wait.Names(checks), ", "))
+	case o.describeBackoff(wl) != "":
+		return o.describeBackoff(wl)
 	case workload.IsAdmitted(wl):
 		return "it is admitted"
-	case state == workload.RetryStateReserved:
+	case workload.HasQuotaReservation(wl) && workloadevict.IsEvicted(wl):
+		return "it is evicted for another reason, and its job is being stopped"
+	case workload.HasQuotaReservation(wl):
 		return "it has quota reserved, and no check is in state Retry"
-	case state == workload.RetryStateWaiting:
-		return "no check is in state Retry any more, and Kueue is about to requeue it"
-	case wl.Status.RequeueState != nil && !times.Of(wl.Status.RequeueState.RequeueAt).IsZero():
-		return fmt.Sprintf("it waits until %s for a backoff of WaitForPodsReady", wait.Time(wl.Status.RequeueState.RequeueAt.Time))
-	case state == workload.RetryStateKeptOut:
+	case requeue.IsWaiting(wl):
+		return "no check is in state Retry any more, and it is about to be requeued"
+	case apimeta.IsStatusConditionFalse(wl.Status.Conditions, kueue.WorkloadRequeued):
 		return "something else keeps it out of the queue, for example a stopped queue"
 	default:
 		return "it is pending, and no check is in state Retry"

@@ -23,6 +23,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -51,7 +52,7 @@ func TestRetryWorkload(t *testing.T) {
 	}
 	withBackoff := func(wl *kueue.Workload) *kueue.Workload {
 		wl.Status.RequeueState.Count = ptr.To[int32](1)
-		wl.Status.RequeueState.BackoffUntil = &until
+		apimeta.SetStatusCondition(&wl.Status.Conditions, metav1.Condition{Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByPodsReadyTimeout})
 		return wl
 	}
 	reserved := func() *utiltestingapi.WorkloadWrapper {
@@ -140,7 +141,7 @@ func TestRetryWorkload(t *testing.T) {
 			wantChecks: []kueue.AdmissionCheckState{ready},
 			wantPatches: []string{`[{"op":"replace","path":"/metadata/resourceVersion","value":"7"},` +
 				`{"op":"add","path":"/status/admissionChecks/0/requeueAfterSeconds","value":0}]`},
-			wantErr: notWaiting + "no check is in state Retry any more, and Kueue is about to requeue it",
+			wantErr: notWaiting + "no check is in state Retry any more, and it is about to be requeued",
 		},
 		"should tell of a backoff that goes on": {
 			args:       []string{"wl"},
@@ -149,7 +150,7 @@ func TestRetryWorkload(t *testing.T) {
 			wantPatches: []string{`[{"op":"replace","path":"/metadata/resourceVersion","value":"7"},` +
 				`{"op":"add","path":"/status/admissionChecks/0/requeueAfterSeconds","value":0}]`},
 			wantOut:    "workload.kueue.x-k8s.io/wl retried\n",
-			wantOutErr: "Workload \"wl\" still waits until 2026-11-21T11:00:00Z, for a backoff of WaitForPodsReady\n",
+			wantOutErr: "Workload \"wl\" is not requeued yet: it waits until 2026-11-21T11:00:00Z for a backoff of WaitForPodsReady\n",
 		},
 		"should print not found error": {
 			args:    []string{"wl"},
@@ -194,12 +195,12 @@ func TestRetryWorkload(t *testing.T) {
 		"should say that nothing has it wait though a check is in Retry": {
 			args:     []string{"wl"},
 			workload: utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault).AdmissionChecks(budget).Obj(),
-			wantErr:  notWaiting + "admission check(s) budget asked for a retry, but Kueue does not have it wait without quota (is the feature gate ACRequeueAfter on?)",
+			wantErr:  notWaiting + "admission check(s) budget asked for a retry, but Kueue has not recorded a wait (is the feature gate ACRequeueAfter on?)",
 		},
 		"should say that it holds quota though a check is in Retry": {
 			args:     []string{"wl"},
 			workload: reserved().AdmissionChecks(budget, undecided).RequeueState(nil, &until).Obj(),
-			wantErr:  notWaiting + "admission check(s) budget, undecided asked for a retry, but Kueue does not have it wait without quota (is the feature gate ACRequeueAfter on?)",
+			wantErr:  notWaiting + "admission check(s) budget, undecided asked for a retry, but Kueue has not recorded a wait (is the feature gate ACRequeueAfter on?)",
 		},
 		"should say that it is evicted for another reason": {
 			args:     []string{"wl"},
@@ -209,7 +210,7 @@ func TestRetryWorkload(t *testing.T) {
 		"should say that it waits for a backoff": {
 			args: []string{"wl"},
 			workload: condition(utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault).RequeueState(ptr.To[int32](1), &until),
-				kueue.WorkloadRequeued, metav1.ConditionFalse, kueue.WorkloadEvictedByPodsReadyTimeout).Obj(),
+				kueue.WorkloadEvicted, metav1.ConditionTrue, kueue.WorkloadEvictedByPodsReadyTimeout).Obj(),
 			wantErr: notWaiting + "it waits until 2026-11-21T11:00:00Z for a backoff of WaitForPodsReady",
 		},
 		"should say that it waits for a backoff, and a check for nothing": {
@@ -222,7 +223,7 @@ func TestRetryWorkload(t *testing.T) {
 			args:       []string{"wl"},
 			workload:   waiting(noDelay).Obj(),
 			wantChecks: []kueue.AdmissionCheckState{noDelay},
-			wantErr:    `the admission checks of workload "wl" ask for no delay: Kueue is about to requeue it`,
+			wantErr:    `the admission checks of workload "wl" ask for no delay: it is about to be requeued`,
 		},
 		"should say that a stopped queue keeps it out": {
 			args: []string{"wl"},

@@ -20,40 +20,46 @@ package wait
 import (
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/workload"
+	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
 	workloadfinish "sigs.k8s.io/kueue/pkg/workload/finish"
+	"sigs.k8s.io/kueue/pkg/workload/requeue"
 )
 
 // Wait is what a workload waits for.
 type Wait struct {
-	// Checks are those that asked for a retry. There is one at least.
+	// Checks are those in the state Retry. There is one at least.
 	Checks []kueue.AdmissionCheckState
-	// Until is the time until which the workload waits, as Kueue has recorded it.
+	// Until is requeueState.requeueAt.
 	Until time.Time
 }
 
-// Of returns what the workload waits for, and whether admission checks have it
-// wait. One that is evicted waits from then on, also while its job is stopped.
+// Of returns what the workload waits for, and whether it waits for the retry of its
+// admission checks. One that is evicted waits from then on, also while its job is stopped.
 func Of(wl *kueue.Workload) (Wait, bool) {
-	until, waits := workload.RetryDeadline(wl)
-	state := workload.StateOf(wl)
-	if !waits || state == workload.RetryStateInactive || state == workload.RetryStateOnHold || workloadfinish.IsFinished(wl) {
+	checks := workload.RetryChecks(wl)
+	if len(checks) == 0 || !requeue.IsWaiting(wl) || !workload.IsActive(wl) || workloadfinish.IsFinished(wl) {
 		return Wait{}, false
 	}
-	checks := ChecksInRetry(wl)
-	return Wait{Checks: checks, Until: until}, len(checks) > 0
+	return Wait{Checks: checks, Until: requeue.RequeueAt(wl)}, true
 }
 
-// ChecksInRetry returns the admission checks of the workload in state Retry.
-func ChecksInRetry(wl *kueue.Workload) []kueue.AdmissionCheckState {
-	var checks []kueue.AdmissionCheckState
-	for _, check := range wl.Status.AdmissionChecks {
-		if check.State == kueue.CheckStateRetry {
-			checks = append(checks, check)
-		}
+// BackoffUntil returns the end of a backoff of WaitForPodsReady, or zero. The delays of
+// checks may have moved it.
+func BackoffUntil(wl *kueue.Workload) time.Time {
+	if _, evicted := workloadevict.IsEvictedByPodsReadyTimeout(wl); !evicted {
+		return time.Time{}
 	}
-	return checks
+	return requeue.RequeueAt(wl)
+}
+
+// DelaySeconds returns the delay that counts for a check in the state Retry: that of its
+// controller, or that of its policy.
+func DelaySeconds(check kueue.AdmissionCheckState) int32 {
+	return ptr.Deref(check.RequeueAfterSeconds, ptr.Deref(check.PolicyDelaySeconds, 0))
 }
 
 // Names returns the names of the checks, in the order in which they are given.
