@@ -28,8 +28,12 @@ port: need-tools ## Begin the port of a base's patches to a new one, and say wha
 	@$(PATCHSET) port $(if $(FROM),--from $(FROM))
 
 .PHONY: pr
-pr: need-tools ## Write build/pr/*.patch (build/pr-v0.14 for that base), a "git am" series for upstream's tag (AUTHOR="Name <mail>").
-	@$(PATCHSET) pr $(if $(AUTHOR),--author "$(AUTHOR)")
+pr: need-tools ## Write build/pr/*.patch (build/pr-v0.14 for that base), a "git am" series for upstream's tag (AUTHOR="Name <mail>"; FIX=name: build/pr-fix/name, that fix alone).
+	@$(PATCHSET) pr $(if $(AUTHOR),--author "$(AUTHOR)") $(if $(FIX),--fix "$(FIX)")
+
+.PHONY: verify-fixes
+verify-fixes: need-tools ## Prove that each fix of the base stands alone: its tests fail without it, and pass with it (long; FIX=name).
+	@$(PATCHSET) verify-fixes $(if $(FIX),--fix "$(FIX)")
 
 # What builds or tests the tree brings it up to date first, unless AS_IS=1.
 .PHONY: fresh-tree

@@ -25,6 +25,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"golang.org/x/mod/modfile"
@@ -46,6 +47,7 @@ type baseFile struct {
 	Kubernetes kubernetes
 
 	Tree    string
+	Fixes   string
 	Series  string
 	Carried string
 	Overlay []string
@@ -167,14 +169,19 @@ func (b *baseFile) check() error {
 	}
 	local("pin", b.Pin)
 	local("tree", b.Tree)
+	local("fixes", b.Fixes)
 	local("series", b.Series)
 	local("carried", b.Carried)
 	local("overlay", b.Overlay...)
 	local("suites", b.Suites)
 	local("kubernetes.goMods", b.Kubernetes.GoMods...)
 	local("integrationSuites", b.IntegrationSuites...)
-	if b.Carried != "" && path.Dir(b.Carried) == path.Dir(b.Series) {
-		complain("series and carried lie in the same folder: patch files would be mixed up")
+	folders := map[string]string{}
+	for _, series := range b.seriesFiles() {
+		if other, found := folders[path.Dir(series)]; found {
+			complain("%s and %s lie in the same folder: patch files would be mixed up", other, series)
+		}
+		folders[path.Dir(series)] = series
 	}
 	if b.Generated != nil {
 		local("generated.sources", b.Generated.Sources...)
@@ -255,8 +262,5 @@ func (b *baseFile) isSuite(name string) bool { return strings.HasPrefix(name, b.
 
 // seriesFiles returns the files that list patches, in the order of the patches.
 func (b *baseFile) seriesFiles() []string {
-	if b.Carried == "" {
-		return []string{b.Series}
-	}
-	return []string{b.Series, b.Carried}
+	return slices.DeleteFunc([]string{b.Fixes, b.Series, b.Carried}, func(series string) bool { return series == "" })
 }

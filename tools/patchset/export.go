@@ -76,6 +76,7 @@ type collector struct {
 	upstream map[string]bool
 	madeBy   map[string]string // new file -> subject of the commit that made it
 	api      []string          // subjects of the commits that change the API
+	feature  string            // subject of the last commit that is no fix of the base
 	carried  string            // subject of the last commit that is carried
 	wrong    []error
 }
@@ -172,6 +173,17 @@ func (c *collector) checkPlace(msg message, changes, generated []change, complai
 	} else if len(generated) > 0 {
 		complain("changes %s, which is generated, and not what it is made from (%s): take it out of the commit; \"make generate\" puts it with the commit that changes the API",
 			generated[0].path, strings.Join(base.Generated.Sources, ", "))
+	}
+	switch {
+	case msg.isFix() && base.Fixes == "":
+		complain("is a fix of the base (%s), but %s names no series for such patches: say \"fixes: ...\" there", trailerKind, base.file)
+	case msg.isFix() && msg.isCarried():
+		complain("is a fix of the base (%s), and carried (%s): say one of the two", trailerKind, trailerStatus)
+	case msg.isFix() && c.feature != "":
+		complain("is a fix of the base, which stands without the others, but comes after %q: put it before (git rebase --interactive base)", c.feature)
+	}
+	if !msg.isFix() {
+		c.feature = msg.subject
 	}
 	switch {
 	case msg.isCarried() && base.Carried == "":

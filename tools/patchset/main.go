@@ -87,6 +87,9 @@ func newCommand() *cobra.Command {
 	var quick bool
 	verb("verify-commits", "Prove that each commit compiles and passes the unit tests of what it touches", func() error { return p.verifyCommits(quick) }).
 		Flags().BoolVar(&quick, "quick", false, "only check the types of all packages, tests included")
+	var only string
+	verb("verify-fixes", "Prove that each fix of the base stands alone: its tests fail without it, and pass with it", func() error { return p.verifyFixes(only) }).
+		Flags().StringVar(&only, "fix", "", "only the fix with this name")
 	verb("generate", "Make the generated code anew in the tree", func() error { return p.generate() })
 
 	var version string
@@ -108,9 +111,11 @@ func newCommand() *cobra.Command {
 
 	var outDir, author string
 	var carried bool
-	pr := verb("pr", "Write a plain \"git am\" series for upstream", func() error { return p.pullRequest(outDir, author, carried) })
+	var fix string
+	pr := verb("pr", "Write a plain \"git am\" series for upstream", func() error { return p.pullRequest(outDir, author, carried, fix) })
 	pr.Flags().StringVar(&outDir, "out", "", "directory for the series, emptied first (default: build/pr, and what the base has for a suffix)")
 	pr.Flags().StringVar(&author, "author", defaultAuthor, "author of the commits")
+	pr.Flags().StringVar(&fix, "fix", "", "only write the fix of the base with this name, as it stands alone")
 	pr.Flags().BoolVar(&carried, "carried", false, "also write the patches that upstream is not asked to take")
 
 	var unit bool

@@ -108,6 +108,9 @@ func (b *baseFile) textFor(name, version, kubernetes, text string) []byte {
 	set("release", "1")
 	set("pin", folder)
 	set("tree", b.Tree[:len(b.Tree)-len(b.Suffix)]+"-"+name)
+	if b.Fixes != "" {
+		set("fixes", folder+"/patches/fixes/series")
+	}
 	set("series", folder+"/patches/series")
 	set("carried", folder+"/patches/carried/series")
 	set("suffix", "-"+name)

@@ -27,6 +27,7 @@ import (
 
 // Trailers that only this project reads. Overlay is kept by the tool.
 const (
+	trailerKind     = "Kind"
 	trailerStatus   = "Upstream-Status"
 	trailerOverlay  = "Overlay"
 	trailerDropWhen = "Drop-When"
@@ -127,6 +128,9 @@ func (m message) isCarried() bool {
 	})
 }
 
+// isFix tells whether the patch mends a defect of the base, and stands without the others.
+func (m message) isFix() bool { return slices.Contains(m.values(trailerKind), "bug") }
+
 var (
 	issueRef   = regexp.MustCompile(`#[0-9]+\b`)
 	closesWord = regexp.MustCompile(`(?mi)^\s*(fix(es|ed)?|close[sd]?|resolve[sd]?)\b\s*[:#]|^\s*Fixes\b`)
@@ -159,6 +163,11 @@ func (m message) check() error {
 	for _, key := range []string{trailerStatus, trailerDropWhen} {
 		if len(m.values(key)) == 0 {
 			wrong = append(wrong, fmt.Errorf("has no %q trailer in its last paragraph", key+":"))
+		}
+	}
+	for _, value := range m.values(trailerKind) {
+		if value != "bug" {
+			wrong = append(wrong, fmt.Errorf("has the trailer \"%s: %s\": say \"bug\" for a fix of the base that stands without the other patches, or nothing", trailerKind, value))
 		}
 	}
 	for _, value := range m.values(trailerStatus) {

@@ -31,13 +31,18 @@ const defaultAuthor = fixedName + " <" + fixedEmail + ">"
 
 // forUpstream strips the trailers that only this project reads.
 func forUpstream(m message) message {
-	return m.without(trailerStatus, trailerOverlay, trailerDropWhen)
+	return m.without(trailerKind, trailerStatus, trailerOverlay, trailerDropWhen)
 }
 
 // pullRequest writes the patch set, generated code included, as a plain series
 // for "git am" to outDir, and proves that it applies to the base and gives the
 // same files there. What is carried is left out, unless asked for.
-func (p project) pullRequest(outDir, author string, carried bool) error {
+//
+// With the name of a fix it writes that one alone.
+func (p project) pullRequest(outDir, author string, carried bool, fix string) error {
+	if fix != "" {
+		return p.pullRequestOfFix(outDir, author, fix)
+	}
 	outDir, err := filepath.Abs(cmp.Or(outDir, p.base.prDir()))
 	if err != nil {
 		return err

@@ -73,17 +73,29 @@ func (f file) mode() fs.FileMode {
 
 // patchSet is the series with its patches, and the overlay files by path.
 type patchSet struct {
-	patches []patch // those that are carried last
+	patches []patch // fixes of the base first, those that are carried last
 	overlay map[string]overlayFile
 	base    *baseFile
 }
 
 // seriesOf returns the series file that lists a patch.
 func (s patchSet) seriesOf(p patch) string {
-	if p.msg.isCarried() {
+	switch {
+	case p.msg.isFix():
+		return s.base.Fixes
+	case p.msg.isCarried():
 		return s.base.Carried
 	}
 	return s.base.Series
+}
+
+// fixes returns the patches that mend defects of the base.
+func (s patchSet) fixes() []patch {
+	end := 0
+	for end < len(s.patches) && s.patches[end].msg.isFix() {
+		end++
+	}
+	return s.patches[:end]
 }
 
 // forUpstream returns the patches that upstream is asked to take.

@@ -87,3 +87,7 @@ type AdmissionCheckRetryPolicy struct {
 	// +kubebuilder:validation:Maximum=2147483647
 	LimitCount *int32 `json:"limitCount,omitempty"`
 }
+
+// WorkloadAdmissionCheckRetryLimitExceeded is the reason of a deactivation because an
+// admission check asked for a retry more often than the limitCount of its policy allows.
+const WorkloadAdmissionCheckRetryLimitExceeded = "AdmissionCheckRetryLimitExceeded"

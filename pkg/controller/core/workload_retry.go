@@ -18,11 +18,9 @@ package core
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
@@ -198,28 +196,6 @@ func releasedChecks(wl *kueue.Workload, cq *kueue.ClusterQueue) sets.Set[kueue.A
 		}
 	}
 	return released
-}
-
-// retryPolicies returns the policies of the checks in Retry. ProvisioningRequests have a
-// retryStrategy of their own.
-func (r *WorkloadReconciler) retryPolicies(ctx context.Context, wl *kueue.Workload) (requeue.Policies, error) {
-	if !features.Enabled(features.ACRetryStrategy) {
-		return nil, nil
-	}
-	policies := make(requeue.Policies)
-	for _, check := range workload.RetryChecks(wl) {
-		ac := &kueue.AdmissionCheck{}
-		if err := r.client.Get(ctx, types.NamespacedName{Name: string(check.Name)}, ac); err != nil {
-			if apierrors.IsNotFound(err) {
-				continue
-			}
-			return nil, fmt.Errorf("getting the retry policy of admission check %s: %w", check.Name, err)
-		}
-		if ac.Spec.Retry != nil && ac.Spec.ControllerName != kueue.ProvisioningRequestControllerName {
-			policies[check.Name] = ac.Spec.Retry
-		}
-	}
-	return policies, nil
 }
 
 func (r *WorkloadReconciler) reportDelays(cqName kueue.ClusterQueueReference, step requeue.Step) {

@@ -22,8 +22,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/utils/ptr"
-
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 )
 
@@ -63,12 +61,6 @@ func retriesMessage(retries []Retry) string {
 func rejectedMessage(checks []kueue.AdmissionCheckState) string {
 	return checksMessage(kueue.CheckStateRejected, checks, func(check kueue.AdmissionCheckState) string {
 		return fmt.Sprintf("%q", check.Name) + words(check)
-	})
-}
-
-func limitMessage(exceeded []Retry) string {
-	return "exceeding the limit of retries, " + checksMessage(kueue.CheckStateRetry, exceeded, func(retry Retry) string {
-		return fmt.Sprintf("%q after %d retries", retry.Name, ptr.Deref(retry.RetryCount, 0)) + words(retry.AdmissionCheckState)
 	})
 }
 

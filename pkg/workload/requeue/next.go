@@ -151,17 +151,6 @@ func rejected(s *state) (Step, bool) {
 	return Step{Action: Deactivate, Reason: kueue.WorkloadEvictedByAdmissionCheck, Message: rejectedMessage(checks)}, len(checks) > 0
 }
 
-// limitExceeded: as a rejection.
-func limitExceeded(s *state) (Step, bool) {
-	exceeded := s.policies.exceeded(s.retries)
-	return Step{
-		Action:  Deactivate,
-		Retries: exceeded,
-		Reason:  kueue.WorkloadAdmissionCheckRetryLimitExceeded,
-		Message: limitMessage(exceeded),
-	}, len(exceeded) > 0
-}
-
 // noRetry: no check asks for a retry, and the workload does not wait for one. The counts
 // of checks that are Ready go with the admission, if that is due.
 func noRetry(s *state) (Step, bool) {
@@ -230,21 +219,15 @@ func MustWait(wl *kueue.Workload) bool {
 			workload.HasRetryChecks(wl) || workload.HasRejectedChecks(wl))
 }
 
-// retriesOf returns the checks in Retry. The delay that a policy has given stays as it was
-// recorded while the workload waits; what a controller has copied from an earlier wait
-// does not count.
+// retriesOf returns the checks in Retry, with their delays.
 func retriesOf(wl *kueue.Workload, policies Policies) []Retry {
 	var retries []Retry
 	for _, check := range workload.RetryChecks(wl) {
 		retry := Retry{AdmissionCheckState: check}
-		policy, hasPolicy := policies[check.Name]
-		switch {
-		case check.RequeueAfterSeconds != nil:
+		if check.RequeueAfterSeconds != nil {
 			retry.DelaySeconds = *check.RequeueAfterSeconds
-		case check.PolicyDelaySeconds != nil && IsWaiting(wl):
-			retry.DelaySeconds, retry.fromPolicy = *check.PolicyDelaySeconds, true
-		case hasPolicy:
-			retry.DelaySeconds, retry.fromPolicy = delaySeconds(policy, wl.UID, check), true
+		} else {
+			retry.DelaySeconds, retry.fromPolicy = policies.delay(wl, check)
 		}
 		retries = append(retries, retry)
 	}

@@ -34,6 +34,17 @@ const defaultFactor = 2
 // Policies are the retry policies of checks.
 type Policies map[kueue.AdmissionCheckReference]*kueue.AdmissionCheckRetryPolicy
 
+// limitExceeded: a check that was retried as often as its policy allows is as good as Rejected.
+func limitExceeded(s *state) (Step, bool) {
+	exceeded := s.policies.exceeded(s.retries)
+	return Step{
+		Action:  Deactivate,
+		Retries: exceeded,
+		Reason:  kueue.WorkloadAdmissionCheckRetryLimitExceeded,
+		Message: limitMessage(exceeded),
+	}, len(exceeded) > 0
+}
+
 // exceeded returns the checks that were retried as often as their policy allows.
 func (p Policies) exceeded(retries []Retry) []Retry {
 	var exceeded []Retry
@@ -43,6 +54,25 @@ func (p Policies) exceeded(retries []Retry) []Retry {
 		}
 	}
 	return exceeded
+}
+
+func limitMessage(exceeded []Retry) string {
+	return "exceeding the limit of retries, " + checksMessage(kueue.CheckStateRetry, exceeded, func(retry Retry) string {
+		return fmt.Sprintf("%q after %d retries", retry.Name, ptr.Deref(retry.RetryCount, 0)) + words(retry.AdmissionCheckState)
+	})
+}
+
+// delay returns the delay of a Retry without requeueAfterSeconds, in seconds, and whether a
+// policy gives one. It stays as it was recorded while the workload waits; what a controller
+// has copied from an earlier wait does not count.
+func (p Policies) delay(wl *kueue.Workload, check kueue.AdmissionCheckState) (int32, bool) {
+	if check.PolicyDelaySeconds != nil && IsWaiting(wl) {
+		return *check.PolicyDelaySeconds, true
+	}
+	if policy := p[check.Name]; policy != nil {
+		return delaySeconds(policy, wl.UID, check), true
+	}
+	return 0, false
 }
 
 // delaySeconds returns the delay of the next retry of the check, in seconds, rounded up.

@@ -1,0 +1,52 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package core
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/workload"
+	"sigs.k8s.io/kueue/pkg/workload/requeue"
+)
+
+// retryPolicies returns the policies of the checks in Retry. ProvisioningRequests have a
+// retryStrategy of their own.
+func (r *WorkloadReconciler) retryPolicies(ctx context.Context, wl *kueue.Workload) (requeue.Policies, error) {
+	if !features.Enabled(features.ACRetryStrategy) {
+		return nil, nil
+	}
+	policies := make(requeue.Policies)
+	for _, check := range workload.RetryChecks(wl) {
+		ac := &kueue.AdmissionCheck{}
+		if err := r.client.Get(ctx, types.NamespacedName{Name: string(check.Name)}, ac); err != nil {
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			return nil, fmt.Errorf("getting the retry policy of admission check %s: %w", check.Name, err)
+		}
+		if ac.Spec.Retry != nil && ac.Spec.ControllerName != kueue.ProvisioningRequestControllerName {
+			policies[check.Name] = ac.Spec.Retry
+		}
+	}
+	return policies, nil
+}
