@@ -18,6 +18,9 @@ test-base: test-unit test-simulation test-kit test-examples test-conformance ## 
 
 .PHONY: lint
 lint: lab-tree $(BIN)/staticcheck $(BIN)/lint ## Check format, go vet and staticcheck, and that no message decides: our modules, the overlay, the touched packages.
+	$(call say,the budgets and docs/upstream.md)
+	@$(MAKE) size
+	@$(PATCHSET) upstream-page --check
 	$(call say,gofmt)
 	@unformatted=$$(git ls-files -z '*.go' | xargs -0 $$(go env GOROOT)/bin/gofmt -l); \
 	if [ -n "$$unformatted" ]; then echo "error: not formatted (run gofmt -w, in the tree for overlay files):" >&2; echo "$$unformatted" >&2; exit 1; fi

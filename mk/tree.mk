@@ -23,6 +23,14 @@ verify: need-tools ## Prove that patches, overlay and generated code agree: appl
 verify-commits: need-tools ## Prove that each commit compiles and passes the unit tests of what it touches (long; QUICK=1: only check the types).
 	@$(PATCHSET) verify-commits $(if $(QUICK),--quick)
 
+.PHONY: upstream-page
+upstream-page: need-tools ## Write the table of the patches into docs/upstream.md, from their messages.
+	@$(PATCHSET) upstream-page
+
+.PHONY: size
+size: need-tools ## Count the lines of the parts of the patch set, and fail over a budget (all bases; BASE=v0.14: that one).
+	@$(if $(filter file,$(origin BASE)),go run ./tools/patchset,$(PATCHSET)) size
+
 .PHONY: port
 port: need-tools ## Begin the port of a base's patches to a new one, and say what is left (BASE=new FROM=v0.19).
 	@$(PATCHSET) port $(if $(FROM),--from $(FROM))

@@ -55,6 +55,7 @@ type baseFile struct {
 	Suffix  string  // of what is built from the tree, to tell it from other bases
 	Shared  *shared // nil if the base has its overlay for itself, or is the one that shares it
 
+	Budgets         []budget
 	Generated       *generated
 	PullRequestNote string `yaml:"pullRequestNote"`
 
@@ -182,6 +183,11 @@ func (b *baseFile) check() error {
 			complain("%s and %s lie in the same folder: patch files would be mixed up", other, series)
 		}
 		folders[path.Dir(series)] = series
+	}
+	for _, one := range b.Budgets {
+		if err := one.check(); err != nil {
+			complain("budgets: %v", err)
+		}
 	}
 	if b.Generated != nil {
 		local("generated.sources", b.Generated.Sources...)

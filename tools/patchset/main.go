@@ -46,7 +46,7 @@ func newCommand() *cobra.Command {
 	p := &project{}
 	var baseName string
 	var force bool
-	var verify *cobra.Command
+	var verify, size *cobra.Command // of all bases, if none is named
 	root := &cobra.Command{
 		Use:           "patchset",
 		Short:         "Keep a set of patches on an upstream Go module",
@@ -54,7 +54,7 @@ func newCommand() *cobra.Command {
 		SilenceErrors: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			p.out = cmd.OutOrStdout()
-			if cmd == verify && !cmd.Flags().Changed("base") {
+			if (cmd == verify || cmd == size) && !cmd.Flags().Changed("base") {
 				return nil
 			}
 			return p.open(baseName)
@@ -90,6 +90,12 @@ func newCommand() *cobra.Command {
 	var only string
 	verb("verify-fixes", "Prove that each fix of the base stands alone: its tests fail without it, and pass with it", func() error { return p.verifyFixes(only) }).
 		Flags().StringVar(&only, "fix", "", "only the fix with this name")
+	size = verb("size", "Count the lines of the parts of the patch set, and fail over a budget, on all bases or on the one that is named", func() error { return p.size() })
+	var check bool
+	var page string
+	upstream := verb("upstream-page", "Write the table of the patches into a page, from their messages", func() error { return p.upstreamPage(page, check) })
+	upstream.Flags().StringVar(&page, "page", "docs/upstream.md", "the page")
+	upstream.Flags().BoolVar(&check, "check", false, "only say whether the page has the table")
 	verb("generate", "Make the generated code anew in the tree", func() error { return p.generate() })
 
 	var version string

@@ -17,11 +17,9 @@ limitations under the License.
 package retry
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -64,10 +62,8 @@ var (
 		A backoff of WaitForPodsReady is not ended: a Workload that has one as well waits
 		until it is over.
 
-		This needs the feature gate ACRequeueAfter in Kueue: without it the time that
-		was recorded stands, though the command says "retried". It also needs the
-		permission to patch workloads/status, which Kueue's own ClusterRoles do not give
-		to batch users and admins.
+		This needs the feature gate ACRequeueAfter in Kueue, and the permission to patch
+		workloads/status, which Kueue's ClusterRoles do not give to batch users and admins.
 	`)
 	wlExample = templates.Examples(`
 		# End the wait of the workload for its admission checks
@@ -191,12 +187,8 @@ func (o *WorkloadOptions) endWait(ctx context.Context) (*kueue.Workload, error) 
 		return nil, err
 	}
 
-	w, waits := wait.Of(wl)
-	if !waits {
+	if _, waits := wait.Of(wl); !waits {
 		return nil, fmt.Errorf("workload %q does not wait for its admission checks: %s", o.Name, o.describeState(wl))
-	}
-	if !asksForDelay(w.Checks) {
-		return nil, fmt.Errorf("the admission checks of workload %q ask for no delay: %s", o.Name, cmp.Or(o.describeBackoff(wl), "it is about to be requeued"))
 	}
 
 	operations := endDelays(wl)
@@ -236,14 +228,10 @@ func endDelays(wl *kueue.Workload) []operation {
 	return operations
 }
 
-func asksForDelay(checks []kueue.AdmissionCheckState) bool {
-	return slices.ContainsFunc(checks, func(check kueue.AdmissionCheckState) bool { return wait.DelaySeconds(check) > 0 })
-}
-
 // describeBackoff returns what else the workload waits for, or an empty string.
 func (o *WorkloadOptions) describeBackoff(wl *kueue.Workload) string {
-	if until := wait.BackoffUntil(wl); until.After(o.Clock.Now()) {
-		return fmt.Sprintf("it waits until %s for a backoff of WaitForPodsReady", wait.Time(until))
+	if _, evicted := workloadevict.IsEvictedByPodsReadyTimeout(wl); evicted && requeue.RequeueAt(wl).After(o.Clock.Now()) {
+		return fmt.Sprintf("it waits until %s for a backoff of WaitForPodsReady", wait.Time(requeue.RequeueAt(wl)))
 	}
 	return ""
 }
@@ -260,16 +248,10 @@ func (o *WorkloadOptions) describeState(wl *kueue.Workload) string {
 		return fmt.Sprintf("admission check(s) %s asked for a retry, but Kueue has not recorded a wait (is the feature gate ACRequeueAfter on?)", strings.Join(wait.Names(checks), ", "))
 	case o.describeBackoff(wl) != "":
 		return o.describeBackoff(wl)
-	case workload.IsAdmitted(wl):
-		return "it is admitted"
-	case workload.HasQuotaReservation(wl) && workloadevict.IsEvicted(wl):
-		return "it is evicted for another reason, and its job is being stopped"
 	case workload.HasQuotaReservation(wl):
 		return "it has quota reserved, and no check is in state Retry"
 	case requeue.IsWaiting(wl):
 		return "no check is in state Retry any more, and it is about to be requeued"
-	case apimeta.IsStatusConditionFalse(wl.Status.Conditions, kueue.WorkloadRequeued):
-		return "something else keeps it out of the queue, for example a stopped queue"
 	default:
 		return "it is pending, and no check is in state Retry"
 	}

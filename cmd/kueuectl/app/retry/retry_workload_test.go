@@ -182,11 +182,6 @@ func TestRetryWorkload(t *testing.T) {
 			workload: waiting(budget).Active(false).Obj(),
 			wantErr:  notWaiting + "it is deactivated",
 		},
-		"should say that it is admitted": {
-			args:     []string{"wl"},
-			workload: condition(reserved(), kueue.WorkloadAdmitted, metav1.ConditionTrue, "").Obj(),
-			wantErr:  notWaiting + "it is admitted",
-		},
 		"should say that it has quota reserved": {
 			args:     []string{"wl"},
 			workload: reserved().AdmissionChecks(ready).Obj(),
@@ -202,34 +197,11 @@ func TestRetryWorkload(t *testing.T) {
 			workload: reserved().AdmissionChecks(budget, undecided).RequeueState(nil, &until).Obj(),
 			wantErr:  notWaiting + "admission check(s) budget, undecided asked for a retry, but Kueue has not recorded a wait (is the feature gate ACRequeueAfter on?)",
 		},
-		"should say that it is evicted for another reason": {
-			args:     []string{"wl"},
-			workload: condition(reserved(), kueue.WorkloadEvicted, metav1.ConditionTrue, kueue.WorkloadEvictedByPreemption).Obj(),
-			wantErr:  notWaiting + "it is evicted for another reason, and its job is being stopped",
-		},
 		"should say that it waits for a backoff": {
 			args: []string{"wl"},
 			workload: condition(utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault).RequeueState(ptr.To[int32](1), &until),
 				kueue.WorkloadEvicted, metav1.ConditionTrue, kueue.WorkloadEvictedByPodsReadyTimeout).Obj(),
 			wantErr: notWaiting + "it waits until 2026-11-21T11:00:00Z for a backoff of WaitForPodsReady",
-		},
-		"should say that it waits for a backoff, and a check for nothing": {
-			args:       []string{"wl"},
-			workload:   withBackoff(waiting(noDelay).Obj()),
-			wantChecks: []kueue.AdmissionCheckState{noDelay},
-			wantErr:    `the admission checks of workload "wl" ask for no delay: it waits until 2026-11-21T11:00:00Z for a backoff of WaitForPodsReady`,
-		},
-		"should say that it was retried before": {
-			args:       []string{"wl"},
-			workload:   waiting(noDelay).Obj(),
-			wantChecks: []kueue.AdmissionCheckState{noDelay},
-			wantErr:    `the admission checks of workload "wl" ask for no delay: it is about to be requeued`,
-		},
-		"should say that a stopped queue keeps it out": {
-			args: []string{"wl"},
-			workload: condition(utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault),
-				kueue.WorkloadRequeued, metav1.ConditionFalse, kueue.WorkloadEvictedByClusterQueueStopped).Obj(),
-			wantErr: notWaiting + "something else keeps it out of the queue, for example a stopped queue",
 		},
 		"should say that it is pending": {
 			args:     []string{"wl"},

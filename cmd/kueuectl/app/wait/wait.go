@@ -20,11 +20,8 @@ package wait
 import (
 	"time"
 
-	"k8s.io/utils/ptr"
-
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/workload"
-	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
 	workloadfinish "sigs.k8s.io/kueue/pkg/workload/finish"
 	"sigs.k8s.io/kueue/pkg/workload/requeue"
 )
@@ -45,21 +42,6 @@ func Of(wl *kueue.Workload) (Wait, bool) {
 		return Wait{}, false
 	}
 	return Wait{Checks: checks, Until: requeue.RequeueAt(wl)}, true
-}
-
-// BackoffUntil returns the end of a backoff of WaitForPodsReady, or zero. The delays of
-// checks may have moved it.
-func BackoffUntil(wl *kueue.Workload) time.Time {
-	if _, evicted := workloadevict.IsEvictedByPodsReadyTimeout(wl); !evicted {
-		return time.Time{}
-	}
-	return requeue.RequeueAt(wl)
-}
-
-// DelaySeconds returns the delay that counts for a check in the state Retry: that of its
-// controller, or that of its policy.
-func DelaySeconds(check kueue.AdmissionCheckState) int32 {
-	return ptr.Deref(check.RequeueAfterSeconds, ptr.Deref(check.PolicyDelaySeconds, 0))
 }
 
 // Names returns the names of the checks, in the order in which they are given.
