@@ -122,13 +122,13 @@ func (s *Storm) waits(job string, from time.Time) []wait {
 		switch check := checkOf(v.Workload, s.Check); {
 		case !waiting && at != nil && inRetry(check) && !v.At.Before(from):
 			waiting = true
-			all = append(all, wait{Span: Span{From: v.At, To: s.End, State: Waits}, delay: check.RequeueAfterSeconds, deadline: *at})
+			all = append(all, wait{Span: Span{From: v.At, To: s.End, State: Waits}, delay: check.PolicyDelaySeconds, deadline: *at})
 		case waiting && at != nil: // a delay may be recorded later than the eviction
 			last := &all[len(all)-1]
-			if last.delay == nil && check.RequeueAfterSeconds != nil {
+			if last.delay == nil && check.PolicyDelaySeconds != nil {
 				last.From = v.At
 			}
-			last.delay, last.deadline = check.RequeueAfterSeconds, *at
+			last.delay, last.deadline = check.PolicyDelaySeconds, *at
 		case waiting && at == nil:
 			waiting = false
 			all[len(all)-1].To, all[len(all)-1].over = v.At, true

@@ -39,14 +39,14 @@ func evictedFor(delay int32, until float64) func(*kueue.Workload, metav1.Time) {
 	return func(wl *kueue.Workload, now metav1.Time) {
 		evicted(until)(wl, now)
 		released(wl, now)
-		check(wl, "capacity", now, kueue.CheckStateRetry).RequeueAfterSeconds = ptr.To(delay)
+		check(wl, "capacity", now, kueue.CheckStateRetry).PolicyDelaySeconds = ptr.To(delay)
 	}
 }
 
 func evictedForNothing(at float64) func(*kueue.Workload, metav1.Time) {
 	return func(wl *kueue.Workload, now metav1.Time) {
 		evictedFor(0, at)(wl, now)
-		checkOf(wl, "capacity").RequeueAfterSeconds = nil
+		checkOf(wl, "capacity").PolicyDelaySeconds = nil
 	}
 }
 
