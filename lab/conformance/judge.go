@@ -19,7 +19,6 @@ package conformance
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -28,7 +27,6 @@ import (
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 )
@@ -326,26 +324,8 @@ func entry(wl *kueue.Workload, check string) *kueue.AdmissionCheckState {
 	return nil
 }
 
-// kueueManager is the field manager of what Kueue writes into a check that asks for
-// no delay: that of a policy.
-const kueueManager = "kueue-admission"
-
 // asked returns the delay that the check's controller asks for itself. Nil: none.
 func asked(wl *kueue.Workload, check string) *int32 {
-	path := []string{"f:status", "f:admissionChecks", fmt.Sprintf("k:{\"name\":%q}", check), "f:requeueAfterSeconds"}
-	owners := map[string]bool{}
-	for _, managed := range wl.ManagedFields {
-		fields := map[string]any{}
-		if managed.FieldsV1 == nil || json.Unmarshal(managed.FieldsV1.GetRawBytes(), &fields) != nil {
-			continue
-		}
-		if _, owns, _ := unstructured.NestedFieldNoCopy(fields, path...); owns {
-			owners[managed.Manager] = true
-		}
-	}
-	if maps.Equal(owners, map[string]bool{kueueManager: true}) {
-		return nil
-	}
 	return entry(wl, check).RequeueAfterSeconds
 }
 

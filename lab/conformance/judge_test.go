@@ -63,19 +63,8 @@ func count(n int32) func(*kueue.AdmissionCheckState) {
 	return func(s *kueue.AdmissionCheckState) { s.RetryCount = &n }
 }
 
-// delayOwners are the field managers that own the delay of the check, beside
-// another that owns the rest of the entry.
-func delayOwners(managers ...string) change {
-	return func(wl *kueue.Workload) {
-		wl.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "other", FieldsV1: &metav1.FieldsV1{
-			Raw: []byte(`{"f:status":{"f:admissionChecks":{"k:{\"name\":\"own\"}":{".":{},"f:state":{}}}}}`),
-		}}}
-		for _, manager := range managers {
-			wl.ManagedFields = append(wl.ManagedFields, metav1.ManagedFieldsEntry{Manager: manager, FieldsV1: &metav1.FieldsV1{
-				Raw: []byte(`{"f:status":{"f:admissionChecks":{"k:{\"name\":\"own\"}":{"f:requeueAfterSeconds":{}}}}}`),
-			}})
-		}
-	}
+func policyDelay(seconds int32) func(*kueue.AdmissionCheckState) {
+	return func(s *kueue.AdmissionCheckState) { s.PolicyDelaySeconds = &seconds }
 }
 
 func without(name string) change {
@@ -196,7 +185,7 @@ func TestJudge(t *testing.T) {
 	retry, bare := own(kueue.CheckStateRetry, 1, delay(3)), own(kueue.CheckStateRetry, 1)
 	// What Kueue writes down for a bare Retry of this time, and the eviction.
 	policy := func(seconds int, delays int32) change {
-		return all(evicted(2), own(kueue.CheckStateRetry, seconds, delay(delays)), delayOwners("kueue-admission"))
+		return all(evicted(2), own(kueue.CheckStateRetry, seconds, policyDelay(delays)))
 	}
 	cases := map[string]struct {
 		story *story
@@ -293,14 +282,9 @@ func TestJudge(t *testing.T) {
 			story: newStory().mood(0).happens(created, reserved(1)).writes(bare, 0).happens(policy(1, 3), touched, requeued(5, 1), reserved(9)).
 				writes(own(kueue.CheckStateRetry, 9, count(1)), 0),
 		},
-		"the same bare Retry, again and again, applied: the delay of the policy stays": {
+		"the same bare Retry, again and again": {
 			story: newStory().happens(created, reserved(1), bare, policy(1, 3)).
-				writes(own(kueue.CheckStateRetry, 3, delay(3)), 0).writes(own(kueue.CheckStateRetry, 4, delay(3)), 0),
-			want: []string{"evicted: It wrote the same Retry again and again, with a later transition time, while the workload waited: 2 times."},
-		},
-		"the same bare Retry, again and again, updated: the delay of the policy is gone": {
-			story: newStory().happens(created, reserved(1), bare, policy(1, 3)).
-				writes(own(kueue.CheckStateRetry, 3), 0).happens(policy(3, 3)).writes(own(kueue.CheckStateRetry, 4), 0),
+				writes(own(kueue.CheckStateRetry, 3, policyDelay(3)), 0).writes(own(kueue.CheckStateRetry, 4, policyDelay(3)), 0),
 			want: []string{"evicted: It wrote the same Retry again and again, with a later transition time, while the workload waited: 2 times."},
 		},
 		"the delay of the policy is lost, and nothing else is changed": {
@@ -308,23 +292,17 @@ func TestJudge(t *testing.T) {
 		},
 		"a bare Retry, again and again, that waits for another check": {
 			story: newStory().happens(created, reserved(1), bare, policy(1, 0)).
-				writes(own(kueue.CheckStateRetry, 3, delay(0)), 0).writes(own(kueue.CheckStateRetry, 4, delay(0)), 0),
+				writes(own(kueue.CheckStateRetry, 3), 0).writes(own(kueue.CheckStateRetry, 4), 0),
 			want: []string{"evicted: It wrote the same Retry again and again"},
 		},
 		"a delay of its own in place of the policy's, which is as long": {
-			story: newStory().happens(created, reserved(1), bare, policy(1, 3)).
-				writes(all(own(kueue.CheckStateRetry, 3, delay(3)), delayOwners("kueue-admission", "own")), 0),
-		},
-		"and again and again": {
-			story: newStory().happens(created, reserved(1), bare, policy(1, 3), delayOwners("kueue-admission", "own")).
-				writes(own(kueue.CheckStateRetry, 3, delay(3)), 0).writes(own(kueue.CheckStateRetry, 4, delay(3)), 0),
-			want: []string{"evicted: It wrote the same Retry again and again"},
+			story: newStory().happens(created, reserved(1), bare, policy(1, 3)).writes(own(kueue.CheckStateRetry, 3, delay(3)), 0),
 		},
 		"a delay of its own left out, for that of the policy": {
-			story: newStory().happens(created, reserved(1), retry, evicted(2), delayOwners("own")).writes(own(kueue.CheckStateRetry, 3), 0),
+			story: newStory().happens(created, reserved(1), retry, evicted(2)).writes(own(kueue.CheckStateRetry, 3), 0),
 		},
 		"a bare Retry taken back": {
-			story: newStory().mood(0).happens(created, reserved(1), bare, policy(1, 3)).writes(own(kueue.CheckStatePending, 3, delay(3)), 0),
+			story: newStory().mood(0).happens(created, reserved(1), bare, policy(1, 3)).writes(own(kueue.CheckStatePending, 3), 0),
 			want:  []string{"*takes-back: It took its Retry back, to Pending"},
 		},
 

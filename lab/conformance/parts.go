@@ -592,7 +592,7 @@ func (t *trial) evicted(ctx context.Context) (time.Duration, error) {
 	if own == nil {
 		return 0, nil
 	}
-	return time.Duration(ptr.Deref(own.RequeueAfterSeconds, 0)) * time.Second, nil
+	return time.Duration(ptr.Deref(own.RequeueAfterSeconds, ptr.Deref(own.PolicyDelaySeconds, 0))) * time.Second, nil
 }
 
 // ofPolicy says so if the delay is not the answer's own.
