@@ -233,10 +233,8 @@ under each table has the reasons. With the gate off nothing is left out but what
 here. The packages below ` + "`test/`" + ` that need a cluster, or measure, are no part of this.
 
 ` + "`make test-upstream`" + ` runs them, for hours, and adds each result here. A result is of the
-tree of a commit of this repository, the last one then that changed a patch, the overlay or a
-base; those of several days and machines stand side by side, and the later of two commits may
-have more tests. What has changed since then is for ` + "`make test`" + `, which runs the tests of each
-package that a patch touches.
+tree of a commit of this repository. Results up to 2026-11-27 are of the core before it was
+written anew.
 `
 
 // writePage writes the part of the base, and keeps those of others.
