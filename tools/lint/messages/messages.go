@@ -38,8 +38,9 @@ import (
 )
 
 // Analyzer reports where a message decides something. What is allowed: to write
-// it, to make another text of it, to hand it on, and to compare the messages of two
-// objects of the same type, which tells whether there is something to write.
+// it, to make another text of it, to hand it on, and what tells whether there is
+// something to write: to compare the messages of two objects of the same type, and the
+// result of a function that sets a condition.
 var Analyzer = &analysis.Analyzer{
 	Name:     "messages",
 	Doc:      "report decisions that depend on the text of the message of a condition or of an admission check",
@@ -288,6 +289,9 @@ func (c checker) callDecides(call *ast.CallExpr) string {
 		return ""
 	}
 	callee := typeutil.Callee(c.pass.TypesInfo, call)
+	if callee != nil && strings.HasPrefix(callee.Name(), "Set") && strings.HasSuffix(callee.Name(), "Condition") {
+		return ""
+	}
 	if builtin, ok := callee.(*types.Builtin); ok {
 		if builtin.Name() == "len" {
 			return "its length is taken"

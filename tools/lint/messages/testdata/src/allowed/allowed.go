@@ -60,12 +60,17 @@ func changed(next, current *kueue.AdmissionCheckState) bool {
 	return next.State != current.State || next.Message != current.Message
 }
 
+func isNew(cond *metav1.Condition, check *kueue.AdmissionCheckState) bool {
+	return SetRetriedCondition(cond, check.Message)
+}
+
 // Other types have messages too.
 func others(status metav1.Status, plan struct{ Message string }) bool {
 	return status.Message == "text" || plan.Message == "text"
 }
 
-func truncate(s string) string                    { return s }
-func set(func()) bool                             { return true }
-func setCondition(*metav1.Condition, string) bool { return true }
-func record(*metav1.Condition, string, ...any)    {}
+func truncate(s string) string                           { return s }
+func set(func()) bool                                    { return true }
+func setCondition(*metav1.Condition, string) bool        { return true }
+func SetRetriedCondition(*metav1.Condition, string) bool { return true }
+func record(*metav1.Condition, string, ...any)           {}
