@@ -26,7 +26,7 @@ lint: lab-tree $(BIN)/staticcheck $(BIN)/lint ## Check format, go vet and static
 	if [ -n "$$unformatted" ]; then echo "error: not formatted (run gofmt -w, in the tree for overlay files):" >&2; echo "$$unformatted" >&2; exit 1; fi
 	$(call say,licence headers)
 	@missing=$$(git ls-files '*.go' | xargs grep -L 'Copyright The Kubernetes Authors' || true); \
-	if [ -n "$$missing" ]; then echo "error: no licence header (copy that of pkg/workload/delayed_retry_plan.go):" >&2; echo "$$missing" >&2; exit 1; fi
+	if [ -n "$$missing" ]; then echo "error: no licence header (copy that of pkg/workload/requeue/next.go):" >&2; echo "$$missing" >&2; exit 1; fi
 	@for module in $(OUR_MODULES); do \
 		echo "==> go vet and staticcheck in $$module"; \
 		(cd $$module && go vet ./... && $(BIN)/staticcheck ./...); \
