@@ -54,13 +54,13 @@ func (s Step) requeueMessage() string {
 
 func retriesMessage(retries []Retry) string {
 	return checksMessage(kueue.CheckStateRetry, retries, func(retry Retry) string {
-		return fmt.Sprintf("%q after %d s", retry.Name, retry.DelaySeconds) + words(retry.AdmissionCheckState)
+		return fmt.Sprintf("%q after %d s", retry.Name, retry.DelaySeconds) + words(retry.Message)
 	})
 }
 
 func rejectedMessage(checks []kueue.AdmissionCheckState) string {
 	return checksMessage(kueue.CheckStateRejected, checks, func(check kueue.AdmissionCheckState) string {
-		return fmt.Sprintf("%q", check.Name) + words(check)
+		return fmt.Sprintf("%q", check.Name) + words(check.Message)
 	})
 }
 
@@ -78,14 +78,13 @@ func checksMessage[T any](state kueue.CheckState, checks []T, describe func(T) s
 	return fmt.Sprintf("%s in %s state: %s", noun, state, strings.Join(parts, "; "))
 }
 
-// words returns the message of the check, shortened.
-func words(check kueue.AdmissionCheckState) string {
-	message := []rune(check.Message)
-	if len(message) == 0 {
+// words returns the message of a check, shortened.
+func words(message string) string {
+	if message == "" {
 		return ""
 	}
-	if len(message) > maxMessage {
-		message = append(message[:maxMessage], []rune("...")...)
+	if runes := []rune(message); len(runes) > maxMessage {
+		message = string(runes[:maxMessage]) + "..."
 	}
-	return fmt.Sprintf(" (%s)", string(message))
+	return fmt.Sprintf(" (%s)", message)
 }

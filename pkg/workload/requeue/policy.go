@@ -58,7 +58,7 @@ func (p Policies) exceeded(retries []Retry) []Retry {
 
 func limitMessage(exceeded []Retry) string {
 	return "exceeding the limit of retries, " + checksMessage(kueue.CheckStateRetry, exceeded, func(retry Retry) string {
-		return fmt.Sprintf("%q after %d retries", retry.Name, ptr.Deref(retry.RetryCount, 0)) + words(retry.AdmissionCheckState)
+		return fmt.Sprintf("%q after %d retries", retry.Name, ptr.Deref(retry.RetryCount, 0)) + words(retry.Message)
 	})
 }
 
