@@ -51,13 +51,8 @@ const (
 // createCheck creates an active check, which says what the spec says with say.
 func createCheck() kueue.AdmissionCheckReference {
 	ginkgo.GinkgoHelper()
-	return createCheckWithPolicy(nil)
-}
-
-func createCheckWithPolicy(policy *kueue.AdmissionCheckRetryPolicy) kueue.AdmissionCheckReference {
-	ginkgo.GinkgoHelper()
 	check := utiltestingapi.MakeAdmissionCheck("").ControllerName(controllerName).Obj()
-	check.GenerateName, check.Spec.Retry = namePrefix, policy
+	check.GenerateName = namePrefix
 	util.MustCreate(ctx, k8sClient, check)
 	ginkgo.DeferCleanup(func() { util.ExpectObjectToBeDeleted(ctx, k8sClient, check, true) })
 	util.SetAdmissionCheckActive(ctx, k8sClient, check, metav1.ConditionTrue)
@@ -180,6 +175,7 @@ func (j *queuedJob) expectAsked(check kueue.AdmissionCheckReference, retries int
 	state := admissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, check)
 	gomega.Expect(ptr.Deref(state.RetryCount, 0)).To(gomega.Equal(retries))
 	gomega.Expect(state.RequeueAfterSeconds).To(gomega.BeNil())
+	gomega.Expect(state.PolicyDelaySeconds).To(gomega.BeNil())
 	return wl
 }
 
@@ -192,6 +188,7 @@ func (j *queuedJob) expectWaiting(notBefore time.Time) time.Time {
 		wl := j.workload(g)
 		g.Expect(workloadevict.IsEvicted(wl)).To(gomega.BeTrue())
 		g.Expect(workload.HasQuotaReservation(wl)).To(gomega.BeFalse())
+		g.Expect(apimeta.IsStatusConditionFalse(wl.Status.Conditions, kueue.WorkloadRequeued)).To(gomega.BeTrue())
 		g.Expect(wl.Status.RequeueState).NotTo(gomega.BeNil())
 		g.Expect(wl.Status.RequeueState.RequeueAt).NotTo(gomega.BeNil())
 		deadline = wl.Status.RequeueState.RequeueAt.Time

@@ -21,7 +21,6 @@ import (
 
 	"github.com/onsi/ginkgo/v2"
 	"github.com/onsi/gomega"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/test/util"
@@ -49,18 +48,6 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, while Kueue is repla
 		ginkgo.GinkgoHelper()
 		job.say(check, ready("now"))
 		job.finish(job.expectRunningPod())
-	}
-
-	// expectManaged waits until Kueue has put its finalizer on a check, which has the
-	// policy then.
-	expectManaged := func(name kueue.AdmissionCheckReference, policy *kueue.AdmissionCheckRetryPolicy) {
-		ginkgo.GinkgoHelper()
-		gomega.Eventually(func(g gomega.Gomega) {
-			stored := &kueue.AdmissionCheck{}
-			g.Expect(k8sClient.Get(ctx, client.ObjectKey{Name: string(name)}, stored)).To(gomega.Succeed())
-			g.Expect(stored.Finalizers).To(gomega.ContainElement(kueue.ResourceInUseFinalizerName))
-			g.Expect(stored.Spec.Retry).To(gomega.Equal(policy))
-		}, util.Timeout, util.Interval).Should(gomega.Succeed())
 	}
 
 	ginkgo.DescribeTable("Should keep the delay when the manager that leads is killed", func(replicas int64) {
@@ -153,25 +140,8 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, while Kueue is repla
 		short.expectWaitsUntil(deadline)
 		short.expectAskedAfter(deadline, check, 1)
 
-		ginkgo.By("going back to the plain manager, which loses a policy where it writes a check as a whole")
-		policy := &kueue.AdmissionCheckRetryPolicy{Strategy: kueue.AdmissionCheckRetryStatic, BaseDelaySeconds: 3600}
-		kept := createCheckWithPolicy(policy)
-		expectManaged(kept, policy)
+		ginkgo.By("going back to the plain manager, then to the plain CRDs")
 		plain.withoutCRDs().install()
-		expectManaged(createCheckWithPolicy(policy), nil)
-		expectManaged(kept, policy)
-
-		ginkgo.By("asking a check with a policy again at once")
-		job := newFixture(kept).createJob("job")
-		job.expectAsked(kept, 0)
-		job.say(kept, kueue.AdmissionCheckState{State: kueue.CheckStateRetry, Message: "not yet"})
-		gomega.Eventually(func(g gomega.Gomega) {
-			g.Expect(asks(job.workload(g), kept)).To(gomega.BeTrue())
-		}, util.LongTimeout, util.Interval).Should(gomega.Succeed())
-		job.say(kept, ready("now"))
-		job.finish(job.expectRunningPod())
-
-		ginkgo.By("going back to the plain CRDs")
 		plain.crds().apply()
 
 		ginkgo.By("going on with all jobs")
