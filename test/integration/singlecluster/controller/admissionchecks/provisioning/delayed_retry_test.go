@@ -26,17 +26,14 @@ import (
 
 	"github.com/onsi/ginkgo/v2"
 	"github.com/onsi/gomega"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	autoscaling "k8s.io/autoscaler/cluster-autoscaler/apis/provisioningrequest/autoscaling.x-k8s.io/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	config "sigs.k8s.io/kueue/apis/config/v1beta2"
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/controller/admissionchecks/provisioning"
 	workloadjob "sigs.k8s.io/kueue/pkg/controller/jobs/job"
@@ -46,7 +43,6 @@ import (
 	testingjob "sigs.k8s.io/kueue/pkg/util/testingjobs/job"
 	"sigs.k8s.io/kueue/pkg/workload"
 	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
-	workloadfinish "sigs.k8s.io/kueue/pkg/workload/finish"
 	"sigs.k8s.io/kueue/test/util"
 )
 
@@ -191,18 +187,10 @@ func isRequeued(wl *kueue.Workload) bool {
 	return !workload.HasQuotaReservation(wl) && apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadRequeued)
 }
 
-func requeueCount(wl *kueue.Workload) int32 {
-	if wl.Status.RequeueState == nil {
-		return 0
-	}
-	return ptr.Deref(wl.Status.RequeueState.Count, 0)
-}
-
 var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("feature:acrequeueafter"), ginkgo.Ordered, ginkgo.ContinueOnFailure, func() {
 	var (
 		ns           *corev1.Namespace
 		flavor       *kueue.ResourceFlavor
-		otherFlavor  *kueue.ResourceFlavor
 		lowPriority  *kueue.WorkloadPriorityClass
 		highPriority *kueue.WorkloadPriorityClass
 		clusterQueue *kueue.ClusterQueue
@@ -223,9 +211,9 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 		features.SetFeatureGateDuringTest(ginkgo.GinkgoTB(), features.ACRequeueAfter, enabled)
 	}
 
-	restart := func(options ...managerSetupOption) {
+	restart := func() {
 		fwk.StopManager(ctx)
-		fwk.StartManager(ctx, cfg, managerSetup(append(options, runScheduler, runJobController)...))
+		fwk.StartManager(ctx, cfg, managerSetup(runScheduler, runJobController))
 	}
 
 	// createCheck makes a check whose first backoff takes base seconds.
@@ -256,20 +244,14 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 		return *utiltestingapi.MakeAdmissionCheckStrategyRule(name, onFlavors...).Obj()
 	}
 
-	// createQueues makes room for one job, or one on each flavor.
-	createQueues := func(flavors []*kueue.ResourceFlavor, rules ...kueue.AdmissionCheckStrategyRule) {
+	// createQueues makes room for one job.
+	createQueues := func(rules ...kueue.AdmissionCheckStrategyRule) {
 		ginkgo.GinkgoHelper()
-		quotas := make([]kueue.FlavorQuotas, 0, len(flavors))
-		for _, rf := range flavors {
-			quotas = append(quotas, *utiltestingapi.MakeFlavorQuotas(rf.Name).Resource(corev1.ResourceCPU, "1").Obj())
-		}
-		wrapper := utiltestingapi.MakeClusterQueue("retry-cq").
+		clusterQueue = utiltestingapi.MakeClusterQueue("retry-cq").
 			Preemption(kueue.ClusterQueuePreemption{WithinClusterQueue: kueue.PreemptionPolicyLowerPriority}).
-			ResourceGroup(quotas...)
-		if len(rules) > 0 {
-			wrapper.AdmissionCheckStrategy(rules...)
-		}
-		clusterQueue = wrapper.Obj()
+			ResourceGroup(*utiltestingapi.MakeFlavorQuotas(flavor.Name).Resource(corev1.ResourceCPU, "1").Obj()).
+			AdmissionCheckStrategy(rules...).
+			Obj()
 		util.MustCreate(ctx, k8sClient, clusterQueue)
 		localQueue = utiltestingapi.MakeLocalQueue("lq", ns.Name).ClusterQueue(clusterQueue.Name).Obj()
 		util.MustCreate(ctx, k8sClient, localQueue)
@@ -291,15 +273,6 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 			WorkloadPriorityClass(priority.Name).Request(corev1.ResourceCPU, "1").Obj()
 		util.MustCreate(ctx, k8sClient, job)
 		return client.ObjectKey{Namespace: ns.Name, Name: workloadjob.GetWorkloadNameForJob(job.Name, job.UID)}
-	}
-
-	deleteJob := func(name string, key client.ObjectKey) {
-		ginkgo.GinkgoHelper()
-		gomega.Expect(k8sClient.Delete(ctx, testingjob.MakeJob(name, ns.Name).Obj(), client.PropagationPolicy(metav1.DeletePropagationBackground))).To(gomega.Succeed())
-		// Nothing else deletes what belongs to the job here.
-		wl := &kueue.Workload{}
-		gomega.Expect(client.IgnoreNotFound(k8sClient.Get(ctx, key, wl))).To(gomega.Succeed())
-		util.ExpectObjectToBeDeleted(ctx, k8sClient, wl, true)
 	}
 
 	// start creates the job that is followed.
@@ -361,17 +334,6 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 		gomega.Expect(ptr.Deref(requeued.RetryCount, 0)).To(gomega.Equal(retries))
 	}
 
-	applyExternal := func(requeueAfterSeconds *int32) {
-		ginkgo.GinkgoHelper()
-		gomega.Expect(k8sClient.Status().Patch(ctx, &kueue.Workload{
-			TypeMeta:   metav1.TypeMeta{APIVersion: kueue.SchemeGroupVersion.String(), Kind: "Workload"},
-			ObjectMeta: metav1.ObjectMeta{Name: key.Name, Namespace: key.Namespace},
-			Status: kueue.WorkloadStatus{AdmissionChecks: []kueue.AdmissionCheckState{{
-				Name: external, State: kueue.CheckStateRetry, LastTransitionTime: metav1.Now(), RequeueAfterSeconds: requeueAfterSeconds,
-			}}},
-		}, client.Apply, client.FieldOwner("external"), client.ForceOwnership)).To(gomega.Succeed())
-	}
-
 	passExternalCheck := func() {
 		ginkgo.GinkgoHelper()
 		util.SetWorkloadsAdmissionCheck(ctx, k8sClient, utiltestingapi.MakeWorkload(key.Name, key.Namespace).Obj(), external, kueue.CheckStateReady, true)
@@ -394,8 +356,6 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 		ns = util.CreateNamespaceFromPrefixWithLog(ctx, k8sClient, "prov-retry-")
 		flavor = utiltestingapi.MakeResourceFlavor("retry-flavor").Obj()
 		util.MustCreate(ctx, k8sClient, flavor)
-		otherFlavor = utiltestingapi.MakeResourceFlavor("retry-other-flavor").Obj()
-		util.MustCreate(ctx, k8sClient, otherFlavor)
 		lowPriority = utiltestingapi.MakeWorkloadPriorityClass("retry-low").PriorityValue(1).Obj()
 		util.MustCreate(ctx, k8sClient, lowPriority)
 		highPriority = utiltestingapi.MakeWorkloadPriorityClass("retry-high").PriorityValue(2).Obj()
@@ -412,9 +372,7 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 		// A flavor goes when the manager's cache no longer has the ClusterQueue. Only then
 		// the checks: v0.14.8 does not look again at one that was deleted before, when a
 		// strategy named it.
-		for _, obj := range []*kueue.ResourceFlavor{flavor, otherFlavor} {
-			util.ExpectObjectToBeDeleted(ctx, k8sClient, obj, true)
-		}
+		util.ExpectObjectToBeDeleted(ctx, k8sClient, flavor, true)
 		for name, prc := range configs {
 			util.ExpectObjectToBeDeleted(ctx, k8sClient, utiltestingapi.MakeAdmissionCheck(string(name)).Obj(), true)
 			util.ExpectObjectToBeDeleted(ctx, k8sClient, prc, true)
@@ -434,7 +392,7 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 			ginkgo.It(fmt.Sprintf("Should back off by the count of the check, and keep its limit, with WorkloadRequestUseMergePatch=%v", mergePatch), func() {
 				features.SetFeatureGateDuringTest(ginkgo.GinkgoTB(), features.WorkloadRequestUseMergePatch, mergePatch)
 				createCheck(checkA, 1, 2)
-				createQueues([]*kueue.ResourceFlavor{flavor}, rule(checkA))
+				createQueues(rule(checkA))
 				start()
 				flip(checkA, 1, autoscaling.Failed)
 				expectRetry(checkA, 1, 0)
@@ -447,7 +405,7 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 				expectDeactivated()
 				expectAttempts(checkA, 1, 2, 3)
 				for _, version := range wl.versions() {
-					gomega.Expect(requeueCount(version)).To(gomega.BeZero())
+					gomega.Expect(ptr.Deref(version.Status.RequeueState, kueue.RequeueState{}).Count).To(gomega.BeNil())
 				}
 
 				ginkgo.By("activating the workload again")
@@ -462,37 +420,27 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 			})
 		}
 
-		ginkgo.It("Should let two checks back off apart, the later one deciding", func() {
-			keepRequests()
-			createCheck(checkA, 5, 2)
-			createCheck(checkB, 9, 2)
-			createQueues([]*kueue.ResourceFlavor{flavor}, rule(checkA), rule(checkB))
+		ginkgo.It("Should have each check back off by its own count", func() {
+			createCheck(checkA, 1, 2)
+			createCheck(checkB, 3, 2)
+			createQueues(rule(checkA), rule(checkB))
 			start()
 			awaitRequest(checkB, 1)
 			flip(checkA, 1, autoscaling.Failed)
-			expectRetry(checkA, 5, 0)
-
-			ginkgo.By("letting the other request fail while the workload waits")
-			flip(checkB, 1, autoscaling.Failed)
-			both := wl.await("in Retry by both checks", inState(checkB, kueue.CheckStateRetry))
-			gomega.Expect(isWaiting(both)).To(gomega.BeTrue())
-			moved := wl.await("waiting longer", func(wl *kueue.Workload) bool {
-				return wl.Status.RequeueState.RequeueAt.Time.Equal(stateOf(wl, checkB).LastTransitionTime.Add(9 * time.Second))
-			})
-			gomega.Expect(stateOf(moved, checkA)).To(gomega.BeComparableTo(stateOf(both, checkA)))
+			expectRetry(checkA, 1, 0)
 			expectRequeued(checkA, 1)
 			flip(checkA, 2, autoscaling.Provisioned)
 			flip(checkB, 2, autoscaling.Failed)
-			expectRetry(checkB, 18, 1)
-			expectAttempts(checkA, 1, 2)
-			expectAttempts(checkB, 1, 2)
+			expectRetry(checkB, 3, 0)
+			expectRequeued(checkB, 1)
+			expectAttempts(checkA, 1, 2, 3)
+			expectAttempts(checkB, 1, 2, 3)
 		})
 
-		ginkgo.It("Should retry when a booking expires before the admission, and count from zero after it", func() {
-			keepRequests()
+		ginkgo.It("Should retry when a booking expires before the admission, but not when it was used", func() {
 			createCheck(checkA, 1, 2)
 			createExternalCheck()
-			createQueues([]*kueue.ResourceFlavor{flavor}, rule(checkA), rule(external))
+			createQueues(rule(checkA), rule(external))
 			start()
 			flip(checkA, 1, autoscaling.Provisioned)
 			wl.await("ready by one check", inState(checkA, kueue.CheckStateReady))
@@ -504,215 +452,20 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 			admitted := wl.await("admitted", workload.IsAdmitted)
 			gomega.Expect(ptr.Deref(stateOf(admitted, checkA).RetryCount, 0)).To(gomega.BeZero())
 
-			ginkgo.By("expiring the booking of the second request once the workload lost its quota for another reason")
+			ginkgo.By("losing the quota after the booking has expired")
+			flip(checkA, 2, autoscaling.BookingExpired)
 			updateQueue(func() { clusterQueue.Spec.StopPolicy = ptr.To(kueue.HoldAndDrain) })
 			wl.await("evicted", func(wl *kueue.Workload) bool { return !workload.HasQuotaReservation(wl) })
-			flip(checkA, 2, autoscaling.BookingExpired)
 			updateQueue(func() { clusterQueue.Spec.StopPolicy = nil })
-			expectRetry(checkA, 1, 0)
-			expectRequeued(checkA, 1)
-			flip(checkA, 3, autoscaling.Failed)
-			expectRetry(checkA, 2, 1)
-			expectRequeued(checkA, 2)
-			flip(checkA, 4, autoscaling.Provisioned)
+			flip(checkA, 3, autoscaling.Provisioned)
 			passExternalCheck()
-			wl.await("admitted", workload.IsAdmitted)
-			expectAttempts(checkA, 1, 2, 3, 4)
-		})
-
-		for _, becomesReady := range []bool{true, false} {
-			ginkgo.It(fmt.Sprintf("Should count from zero when the booking expires while another check delays, ready before=%v", becomesReady), func() {
-				keepRequests()
-				createCheck(checkA, 1, 1)
-				createExternalCheck()
-				createQueues([]*kueue.ResourceFlavor{flavor}, rule(checkA), rule(external))
-				start()
-				attempts := []int{1}
-				for attempt := range int32(3) {
-					awaitRequest(checkA, attempt+1)
-					if becomesReady {
-						flip(checkA, attempt+1, autoscaling.Provisioned)
-						wl.await("ready by one check", inState(checkA, kueue.CheckStateReady))
-					}
-					applyExternal(ptr.To[int32](5))
-					wl.await("waiting", isWaiting)
-					if !becomesReady {
-						flip(checkA, attempt+1, autoscaling.Provisioned)
-					}
-					flip(checkA, attempt+1, autoscaling.BookingExpired)
-					asked := stateOf(wl.await("in Retry", inState(checkA, kueue.CheckStateRetry)), checkA)
-					gomega.Expect(asked.RequeueAfterSeconds).To(gomega.HaveValue(gomega.Equal(int32(1))))
-					gomega.Expect(ptr.Deref(asked.RetryCount, 0)).To(gomega.BeZero())
-					expectRequeued(checkA, 1)
-					attempts = append(attempts, int(attempt)+2)
-				}
-				flip(checkA, 4, autoscaling.Provisioned)
-				wl.await("ready by one check", inState(checkA, kueue.CheckStateReady))
-				passExternalCheck()
-				wl.await("admitted", workload.IsAdmitted)
-				expectAttempts(checkA, attempts...)
-			})
-		}
-
-		for _, released := range []bool{false, true} {
-			ginkgo.It(fmt.Sprintf("Should not use the number of a provisioned request again when it is deleted by hand, after the release=%v", released), func() {
-				keepRequests()
-				createCheck(checkA, 1, 2)
-				createQueues([]*kueue.ResourceFlavor{flavor}, rule(checkA))
-				start()
-				flip(checkA, 1, autoscaling.Provisioned)
-				wl.await("admitted", workload.IsAdmitted)
-				if !released {
-					util.ExpectObjectToBeDeleted(ctx, k8sClient, awaitRequest(checkA, 1), true)
-				}
-				updateQueue(func() { clusterQueue.Spec.StopPolicy = ptr.To(kueue.HoldAndDrain) })
-				wl.await("evicted", func(wl *kueue.Workload) bool { return !workload.HasQuotaReservation(wl) })
-				if released {
-					util.ExpectObjectToBeDeleted(ctx, k8sClient, awaitRequest(checkA, 1), true)
-				}
-				updateQueue(func() { clusterQueue.Spec.StopPolicy = nil })
-				flip(checkA, 2, autoscaling.Failed)
-				expectRetry(checkA, 1, 0)
-				expectRequeued(checkA, 1)
-				flip(checkA, 3, autoscaling.Provisioned)
-				wl.await("admitted again", workload.IsAdmitted)
-				expectAttempts(checkA, 1, 2, 3)
-			})
-		}
-
-		ginkgo.It("Should write its state although another check has a time that the API does not take back", func() {
-			createCheck(checkA, 1, 2)
-			createExternalCheck()
-			createQueues([]*kueue.ResourceFlavor{flavor}, rule(checkA), rule(external))
-			start()
-			awaitRequest(checkA, 1)
-			gomega.Eventually(func(g gomega.Gomega) {
-				updated := &kueue.Workload{}
-				g.Expect(k8sClient.Get(ctx, key, updated)).To(gomega.Succeed())
-				i := slices.IndexFunc(updated.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool { return check.Name == external })
-				g.Expect(i).To(gomega.BeNumerically(">=", 0))
-				g.Expect(k8sClient.Status().Patch(ctx, updated, client.RawPatch(types.JSONPatchType, fmt.Appendf(nil,
-					`[{"op": "replace", "path": "/status/admissionChecks/%d/lastTransitionTime", "value": "0001-01-01T00:00:00Z"}]`, i)))).To(gomega.Succeed())
-			}, util.Timeout, util.ShortInterval).Should(gomega.Succeed())
-			wl.await("without a time", func(wl *kueue.Workload) bool {
-				check := stateOf(wl, external)
-				return check.Name == external && check.LastTransitionTime.IsZero()
-			})
-			flip(checkA, 1, autoscaling.Provisioned)
-			wl.await("ready by one check", inState(checkA, kueue.CheckStateReady))
-		})
-
-		ginkgo.It("Should not own the delay of another check", func() {
-			keepRequests()
-			createCheck(checkA, 1, 2)
-			createExternalCheck()
-			createQueues([]*kueue.ResourceFlavor{flavor}, rule(checkA), rule(external))
-			start()
-			awaitRequest(checkA, 1)
-			applyExternal(ptr.To[int32](600))
-			wl.await("waiting", isWaiting)
-			flip(checkA, 1, autoscaling.Failed)
-			both := wl.await("in Retry by both checks", inState(checkA, kueue.CheckStateRetry))
-			gomega.Expect(stateOf(both, external).RequeueAfterSeconds).To(gomega.HaveValue(gomega.Equal(int32(600))))
-			applyExternal(nil)
-			without := wl.await("without the other delay", func(wl *kueue.Workload) bool { return stateOf(wl, external).RequeueAfterSeconds == nil })
-			gomega.Expect(stateOf(without, external).State).To(gomega.Equal(kueue.CheckStateRetry))
-			wl.deadlineMoves = true
-			expectRequeued(checkA, 1)
-			awaitRequest(checkA, 2)
-		})
-
-		ginkgo.It("Should go on with the next attempt when the failed request is deleted and the manager restarted", func() {
-			keepRequests()
-			createCheck(checkA, 2, 2)
-			createQueues([]*kueue.ResourceFlavor{flavor}, rule(checkA))
-			start()
-			flip(checkA, 1, autoscaling.Failed)
-			expectRetry(checkA, 2, 0)
-			util.ExpectObjectToBeDeleted(ctx, k8sClient, awaitRequest(checkA, 1), true)
-			restart()
-			expectRequeued(checkA, 1)
-			flip(checkA, 2, autoscaling.Failed)
-			expectRetry(checkA, 4, 1)
-			expectAttempts(checkA, 1, 2)
-		})
-
-		ginkgo.It("Should not hear the requests of old attempts", func() {
-			keepRequests()
-			createCheck(checkA, 3, 2)
-			createQueues([]*kueue.ResourceFlavor{flavor}, rule(checkA))
-			start()
-			flip(checkA, 1, autoscaling.Failed)
-			expectRetry(checkA, 3, 0)
-
-			ginkgo.By("changing the failed request while the workload waits, which must not be written")
-			waiting := wl.read
-			flip(checkA, 1, autoscaling.BookingExpired)
-			flip(checkA, 1, autoscaling.CapacityRevoked)
-			expectRequeued(checkA, 1)
-			gomega.Expect(wl.read).To(gomega.Equal(waiting + 1))
-			awaitRequest(checkA, 2)
-			flip(checkA, 2, autoscaling.Provisioned)
-			wl.await("admitted", workload.IsAdmitted)
-			retries := 0
-			versions := wl.versions()
-			for i, version := range versions[1:] {
-				if workload.HasRetryChecks(version) && !workload.HasRetryChecks(versions[i]) {
-					retries++
-				}
-			}
-			gomega.Expect(retries).To(gomega.Equal(1))
-			expectAttempts(checkA, 1, 2)
-		})
-
-		ginkgo.It("Should go on with the next attempt when the config is deleted during the delay, and created again", func() {
-			createCheck(checkA, 2, 2)
-			createQueues([]*kueue.ResourceFlavor{flavor}, rule(checkA))
-			start()
-			flip(checkA, 1, autoscaling.Failed)
-			expectRetry(checkA, 2, 0)
-			util.ExpectObjectToBeDeleted(ctx, k8sClient, configs[checkA], true)
-			expectRequeued(checkA, 1)
-			configs[checkA].ResourceVersion = ""
-			util.MustCreate(ctx, k8sClient, configs[checkA])
-			awaitRequest(checkA, 2)
-			expectAttempts(checkA, 1, 2)
-		})
-
-		ginkgo.It("Should replace the request in flight by one with the same number when the config changes", func() {
-			createCheck(checkA, 1, 2)
-			createQueues([]*kueue.ResourceFlavor{flavor}, rule(checkA))
-			start()
-			flip(checkA, 1, autoscaling.Failed)
-			expectRequeued(checkA, 1)
-			awaitRequest(checkA, 2)
-			configs[checkA].Spec.ProvisioningClassName = "other-class"
-			gomega.Expect(k8sClient.Update(ctx, configs[checkA])).To(gomega.Succeed())
-			gomega.Eventually(func(g gomega.Gomega) {
-				g.Expect(awaitRequest(checkA, 2).Spec.ProvisioningClassName).To(gomega.Equal("other-class"))
-			}, util.Timeout, util.ShortInterval).Should(gomega.Succeed())
-			flip(checkA, 2, autoscaling.Failed)
-			expectRetry(checkA, 2, 1)
-			expectAttempts(checkA, 1, 2, 2)
-		})
-
-		ginkgo.It("Should admit the workload when the queue asks for the check no longer, in the middle of a delay", func() {
-			keepRequests()
-			createCheck(checkA, 600, 2)
-			createQueues([]*kueue.ResourceFlavor{flavor}, rule(checkA))
-			start()
-			flip(checkA, 1, autoscaling.Failed)
-			expectRetry(checkA, 600, 0)
-			request := awaitRequest(checkA, 1)
-			updateQueue(func() { clusterQueue.Spec.AdmissionChecksStrategy = nil })
-			wl.await("admitted", workload.IsAdmitted)
-			util.ExpectObjectToBeDeleted(ctx, k8sClient, request, false)
-			wl.deadlineMoves = true
+			again := wl.await("admitted again", workload.IsAdmitted)
+			gomega.Expect(ptr.Deref(stateOf(again, checkA).RetryCount, 0)).To(gomega.BeZero())
 		})
 
 		ginkgo.It("Should deactivate the workload when the capacity is revoked after a retry", func() {
 			createCheck(checkA, 1, 2)
-			createQueues([]*kueue.ResourceFlavor{flavor}, rule(checkA))
+			createQueues(rule(checkA))
 			start()
 			flip(checkA, 1, autoscaling.Failed)
 			expectRequeued(checkA, 1)
@@ -722,65 +475,61 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 			expectDeactivated()
 		})
 
-		ginkgo.It("Should count on for a check that is bound to a flavor, also when another flavor was used in between", func() {
+		ginkgo.It("Should go on with the next attempt when the manager restarts during the delay", func() {
 			createCheck(checkA, 2, 2)
-			createQueues([]*kueue.ResourceFlavor{flavor, otherFlavor}, rule(checkA, kueue.ResourceFlavorReference(flavor.Name)))
+			createQueues(rule(checkA))
 			start()
 			flip(checkA, 1, autoscaling.Failed)
 			expectRetry(checkA, 2, 0)
+			restart()
 			expectRequeued(checkA, 1)
 			flip(checkA, 2, autoscaling.Failed)
 			expectRetry(checkA, 4, 1)
-
-			ginkgo.By("taking the flavor with the check by another job")
-			otherKey := createJob("other", lowPriority)
-			util.ExpectWorkloadsToHaveQuotaReservationByKey(ctx, k8sClient, clusterQueue.Name, otherKey)
-			wl.await("admitted without the check", workload.IsAdmitted)
-			gomega.Eventually(func(g gomega.Gomega) {
-				requests := &autoscaling.ProvisioningRequestList{}
-				g.Expect(k8sClient.List(ctx, requests, client.InNamespace(ns.Name))).To(gomega.Succeed())
-				for _, request := range requests.Items {
-					g.Expect(request.Name).NotTo(gomega.HavePrefix(key.Name))
-				}
-			}, util.Timeout, util.ShortInterval).Should(gomega.Succeed())
-
-			ginkgo.By("freeing it again")
-			updateQueue(func() { clusterQueue.Spec.StopPolicy = ptr.To(kueue.HoldAndDrain) })
-			wl.await("evicted", func(wl *kueue.Workload) bool { return !workload.HasQuotaReservation(wl) })
-			deleteJob("other", otherKey)
-			updateQueue(func() { clusterQueue.Spec.StopPolicy = nil })
-			awaitRequest(checkA, 3)
-			expectAttempts(checkA, 1, 2, 3)
+			expectAttempts(checkA, 1, 2)
 		})
 
-		ginkgo.It("Should leave the counter of WaitForPodsReady alone, and have one of its own", func() {
-			keepRequests()
-			restart(func(opts *managerSetupOpts) {
-				opts.waitForPodsReady = enablePodsReady(time.Second)
-				opts.waitForPodsReady.BlockAdmission = ptr.To(false)
-				opts.waitForPodsReady.RequeuingStrategy = &config.RequeuingStrategy{
-					Timestamp:          ptr.To(config.EvictionTimestamp),
-					BackoffBaseSeconds: ptr.To[int32](3),
-					BackoffMaxSeconds:  ptr.To[int32](600),
-				}
-			})
+		ginkgo.It("Should count on for a check that is bound to a flavor", func() {
 			createCheck(checkA, 1, 2)
-			createQueues([]*kueue.ResourceFlavor{flavor}, rule(checkA))
+			createQueues(rule(checkA, kueue.ResourceFlavorReference(flavor.Name)))
 			start()
-			flip(checkA, 1, autoscaling.Provisioned)
-			wl.await("evicted by WaitForPodsReady", func(wl *kueue.Workload) bool { return requeueCount(wl) == 1 && !workload.HasQuotaReservation(wl) })
-			flip(checkA, 1, autoscaling.BookingExpired)
+			flip(checkA, 1, autoscaling.Failed)
 			expectRetry(checkA, 1, 0)
 			expectRequeued(checkA, 1)
 			flip(checkA, 2, autoscaling.Failed)
 			expectRetry(checkA, 2, 1)
 			expectRequeued(checkA, 2)
 			flip(checkA, 3, autoscaling.Provisioned)
-			admitted := wl.await("admitted", workload.IsAdmitted)
-			gomega.Expect(requeueCount(admitted)).To(gomega.Equal(int32(1)))
-			evicted := wl.await("evicted by WaitForPodsReady again", func(wl *kueue.Workload) bool { return requeueCount(wl) != 1 })
-			gomega.Expect(requeueCount(evicted)).To(gomega.Equal(int32(2)))
+			wl.await("admitted", workload.IsAdmitted)
 			expectAttempts(checkA, 1, 2, 3)
+		})
+
+		ginkgo.It("Should ask again for a workload that was preempted while its request was in flight", func() {
+			createCheck(checkA, 1, 2)
+			createQueues(rule(checkA))
+			start()
+			awaitRequest(checkA, 1)
+			high := createJob("high", highPriority)
+			wl.await("preempted", func(wl *kueue.Workload) bool { return workloadevict.IsEvicted(wl) && !workload.HasQuotaReservation(wl) })
+			preempting := &kueue.Workload{}
+			gomega.Expect(k8sClient.Get(ctx, high, preempting)).To(gomega.Succeed())
+			util.FinishWorkloads(ctx, k8sClient, preempting)
+			flip(checkA, 2, autoscaling.Failed)
+			expectRetry(checkA, 1, 0)
+			expectRequeued(checkA, 1)
+			flip(checkA, 3, autoscaling.Provisioned)
+			wl.await("admitted", workload.IsAdmitted)
+			expectAttempts(checkA, 1, 2, 3)
+		})
+
+		ginkgo.It("Should admit the workload when the queue asks for the check no longer, in the middle of a delay", func() {
+			createCheck(checkA, 600, 2)
+			createQueues(rule(checkA))
+			start()
+			flip(checkA, 1, autoscaling.Failed)
+			expectRetry(checkA, 600, 0)
+			updateQueue(func() { clusterQueue.Spec.AdmissionChecksStrategy = nil })
+			wl.await("admitted", workload.IsAdmitted)
+			wl.deadlineMoves = true
 		})
 	})
 
@@ -789,7 +538,7 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 			setGate(false)
 			restart()
 			createCheck(checkA, 2, 2)
-			createQueues([]*kueue.ResourceFlavor{flavor}, rule(checkA))
+			createQueues(rule(checkA))
 			start()
 		})
 
@@ -806,14 +555,11 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 			flip(checkA, 3, autoscaling.Failed)
 			wl.await("rejected", inState(checkA, kueue.CheckStateRejected))
 			expectAttempts(checkA, 1, 2, 3)
-			for _, version := range wl.versions() {
-				gomega.Expect(requeueCount(version)).To(gomega.BeNumerically("<=", 1))
-			}
 		})
 
 		ginkgo.It("Should carry the count over when it is switched on during a backoff", func() {
 			flip(checkA, 1, autoscaling.Failed)
-			wl.await("backing off", isBackingOffWithGateOff)
+			wl.await("backing off", func(wl *kueue.Workload) bool { return wl.Status.RequeueState != nil })
 			fwk.StopManager(ctx)
 			setGate(true)
 			fwk.StartManager(ctx, cfg, managerSetup(runScheduler, runJobController))
@@ -850,184 +596,4 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 			expectAttempts(checkA, 1, 2)
 		})
 	})
-
-	// The scenarios of KEP-1136 and KEP-993 that need a scheduler and a job.
-	for _, gate := range []bool{false, true} {
-		ginkgo.When(fmt.Sprintf("a job asks for provisioning, ACRequeueAfter=%v", gate), func() {
-			ginkgo.BeforeEach(func() {
-				setGate(gate)
-				restart()
-				createCheck(checkA, 1, 1)
-				createCheck(checkB, 1, 1)
-			})
-
-			// begin creates a job in a queue with the checks, and awaits their requests.
-			begin := func(checks ...kueue.AdmissionCheckReference) {
-				ginkgo.GinkgoHelper()
-				rules := make([]kueue.AdmissionCheckStrategyRule, 0, len(checks))
-				for _, check := range checks {
-					rules = append(rules, rule(check))
-				}
-				createQueues([]*kueue.ResourceFlavor{flavor}, rules...)
-				start()
-				for _, check := range checks {
-					if check == external {
-						continue
-					}
-					request := awaitRequest(check, 1)
-					gomega.Expect(request.Spec.ProvisioningClassName).To(gomega.Equal("provisioning-class"))
-				}
-			}
-
-			isSuspended := func() bool {
-				job := &batchv1.Job{}
-				gomega.Expect(k8sClient.Get(ctx, client.ObjectKey{Namespace: ns.Name, Name: "job"}, job)).To(gomega.Succeed())
-				return ptr.Deref(job.Spec.Suspend, false)
-			}
-
-			ginkgo.It("Should be admitted at once without checks", func() {
-				begin()
-				wl.await("admitted", workload.IsAdmitted)
-				gomega.Expect(wl.attempts(key, checkA)).To(gomega.BeEmpty())
-			})
-
-			ginkgo.It("Should run to the end once all checks are ready", func() {
-				createExternalCheck()
-				begin(checkA, external)
-				flip(checkA, 1, autoscaling.Provisioned)
-				ready := wl.await("ready by one check", inState(checkA, kueue.CheckStateReady))
-				gomega.Expect(workload.IsAdmitted(ready)).To(gomega.BeFalse())
-				gomega.Expect(isSuspended()).To(gomega.BeTrue())
-				passExternalCheck()
-				wl.await("admitted", workload.IsAdmitted)
-				gomega.Eventually(isSuspended, util.Timeout, util.ShortInterval).Should(gomega.BeFalse())
-				gomega.Eventually(func(g gomega.Gomega) {
-					job := &batchv1.Job{}
-					g.Expect(k8sClient.Get(ctx, client.ObjectKey{Namespace: ns.Name, Name: "job"}, job)).To(gomega.Succeed())
-					job.Status.Conditions = []batchv1.JobCondition{
-						{Type: batchv1.JobSuccessCriteriaMet, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()},
-						{Type: batchv1.JobComplete, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()},
-					}
-					job.Status.StartTime, job.Status.CompletionTime = ptr.To(metav1.Now()), ptr.To(metav1.Now())
-					g.Expect(k8sClient.Status().Update(ctx, job)).To(gomega.Succeed())
-				}, util.Timeout, util.ShortInterval).Should(gomega.Succeed())
-				wl.await("finished", workloadfinish.IsFinished)
-			})
-
-			ginkgo.It("Should be suspended again when it is preempted, and reuse its request", func() {
-				keepRequests()
-				begin(checkA)
-				flip(checkA, 1, autoscaling.Provisioned)
-				wl.await("admitted", workload.IsAdmitted)
-				otherKey := createJob("other", highPriority)
-				wl.await("released", func(wl *kueue.Workload) bool { return !workload.HasQuotaReservation(wl) })
-				gomega.Eventually(isSuspended, util.Timeout, util.ShortInterval).Should(gomega.BeTrue())
-				util.ExpectWorkloadsToHaveQuotaReservationByKey(ctx, k8sClient, clusterQueue.Name, otherKey)
-				deleteJob("other", otherKey)
-				wl.await("admitted again", workload.IsAdmitted)
-				expectAttempts(checkA, 1)
-			})
-
-			ginkgo.It("Should lose its quota to another job while a request is in flight, and keep the request", func() {
-				keepRequests()
-				begin(checkA)
-				otherKey := createJob("other", highPriority)
-				wl.await("released", func(wl *kueue.Workload) bool { return workloadevict.IsEvicted(wl) && !workload.HasQuotaReservation(wl) })
-				deleteJob("other", otherKey)
-				wl.await("reserved again", holdsQuota)
-				flip(checkA, 1, autoscaling.Provisioned)
-				wl.await("admitted", workload.IsAdmitted)
-				expectAttempts(checkA, 1)
-			})
-
-			ginkgo.It("Should let others run when its job is deleted", func() {
-				begin(checkA)
-				flip(checkA, 1, autoscaling.Provisioned)
-				wl.await("admitted", workload.IsAdmitted)
-				deleteJob("job", key)
-				util.ExpectWorkloadsToHaveQuotaReservationByKey(ctx, k8sClient, clusterQueue.Name, createJob("other", lowPriority))
-			})
-
-			ginkgo.It("Should stop when it is deactivated while a request is in flight", func() {
-				begin(checkA)
-				gomega.Eventually(func(g gomega.Gomega) {
-					updated := &kueue.Workload{}
-					g.Expect(k8sClient.Get(ctx, key, updated)).To(gomega.Succeed())
-					updated.Spec.Active = ptr.To(false)
-					g.Expect(k8sClient.Update(ctx, updated)).To(gomega.Succeed())
-				}, util.Timeout, util.ShortInterval).Should(gomega.Succeed())
-				wl.await("released", func(wl *kueue.Workload) bool { return !workload.HasQuotaReservation(wl) })
-			})
-
-			// failUntilTried lets the first request fail until there is a second one: with the gate
-			// off the eviction for another check may delete it, and then it is made anew.
-			failUntilTried := func(check kueue.AdmissionCheckReference) {
-				ginkgo.GinkgoHelper()
-				gomega.Eventually(func(g gomega.Gomega) {
-					request := &autoscaling.ProvisioningRequest{}
-					of := func(attempt int32) client.ObjectKey {
-						return client.ObjectKey{Namespace: ns.Name, Name: provisioning.ProvisioningRequestName(key.Name, check, attempt)}
-					}
-					if k8sClient.Get(ctx, of(1), request) == nil && !apimeta.IsStatusConditionTrue(request.Status.Conditions, autoscaling.Failed) {
-						flip(check, 1, autoscaling.Failed)
-					}
-					g.Expect(k8sClient.Get(ctx, of(2), request)).To(gomega.Succeed())
-				}, util.LongTimeout, util.ShortInterval).Should(gomega.Succeed())
-			}
-
-			for name, failing := range map[string][]kueue.AdmissionCheckReference{"one check": {checkA}, "both checks": {checkA, checkB}} {
-				ginkgo.It(fmt.Sprintf("Should retry, and then be rejected, by %s", name), func() {
-					begin(checkA, checkB)
-					for _, check := range failing {
-						flip(check, 1, autoscaling.Failed)
-					}
-					wl.await("evicted", workloadevict.IsEvicted)
-					if !gate {
-						for _, check := range failing {
-							failUntilTried(check)
-						}
-					}
-					for _, check := range failing {
-						flip(check, 2, autoscaling.Failed)
-					}
-					expectDeactivated()
-					gomega.Eventually(func() []int {
-						attempts := wl.attempts(key, checkA)
-						if !gate {
-							return slices.Compact(attempts) // one may be deleted, and made anew
-						}
-						return attempts
-					}, util.Timeout, util.ShortInterval).Should(gomega.Equal([]int{1, 2}))
-				})
-			}
-
-			ginkgo.It("Should be admitted when the queue asks for the check no longer", func() {
-				begin(checkA)
-				request := awaitRequest(checkA, 1)
-				updateQueue(func() { clusterQueue.Spec.AdmissionChecksStrategy = nil })
-				wl.await("admitted", workload.IsAdmitted)
-				util.ExpectObjectToBeDeleted(ctx, k8sClient, request, false)
-			})
-
-			ginkgo.It("Should replace the request when the config changes, and when it is removed and created again", func() {
-				begin(checkA)
-				configs[checkA].Spec.ProvisioningClassName = "other-class"
-				gomega.Expect(k8sClient.Update(ctx, configs[checkA])).To(gomega.Succeed())
-				gomega.Eventually(func(g gomega.Gomega) {
-					g.Expect(awaitRequest(checkA, 1).Spec.ProvisioningClassName).To(gomega.Equal("other-class"))
-				}, util.Timeout, util.ShortInterval).Should(gomega.Succeed())
-
-				request := awaitRequest(checkA, 1)
-				util.ExpectObjectToBeDeleted(ctx, k8sClient, configs[checkA], true)
-				wl.await("without an active check", func(wl *kueue.Workload) bool {
-					return stateOf(wl, checkA).Message == provisioning.CheckInactiveMessage
-				})
-				util.ExpectObjectToBeDeleted(ctx, k8sClient, request, false)
-				configs[checkA].ResourceVersion = ""
-				util.MustCreate(ctx, k8sClient, configs[checkA])
-				flip(checkA, 1, autoscaling.Provisioned)
-				wl.await("admitted", workload.IsAdmitted)
-			})
-		})
-	}
 })

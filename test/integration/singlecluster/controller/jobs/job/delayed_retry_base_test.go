@@ -64,7 +64,7 @@ func enablePodsReady(timeout time.Duration) *configapi.WaitForPodsReady {
 func (t *delayedRetryTest) expectRetryWithGateOff() {
 	ginkgo.GinkgoHelper()
 	t.setCheck(updateCheck, t.checkA, kueue.CheckStateRetry, ptr.To[int32](3))
-	recorded := t.wl.until("told to wait", util.Timeout, func(wl *kueue.Workload) bool { return !requeueAtOf(wl).IsZero() })
+	recorded := t.wl.until("waiting", util.Timeout, func(wl *kueue.Workload) bool { return !requeueAtOf(wl).IsZero() })
 	gomega.Expect(workload.HasQuotaReservation(t.wl.versions[recorded])).To(gomega.BeTrue())
 	requeueAt := requeueAtOf(t.wl.versions[recorded])
 	evicted := t.wl.until("evicted", util.Timeout, workloadevict.IsEvicted)
@@ -73,11 +73,4 @@ func (t *delayedRetryTest) expectRetryWithGateOff() {
 	gomega.Expect(check.State).To(gomega.Equal(kueue.CheckStatePending))
 	gomega.Expect(check.RetryCount).To(gomega.Equal(ptr.To[int32](1)))
 	t.wl.until("reserved again", util.Timeout, workload.HasQuotaReservation)
-}
-
-// isLeftOutWithGateOff tells whether Kueue, with the gate off, leaves a queued
-// workload with a check in Retry out of the queue. It does until the time that it
-// recorded.
-func isLeftOutWithGateOff(wl *kueue.Workload) bool {
-	return waitsFor(longDelay / 2 * time.Second)(wl)
 }

@@ -25,7 +25,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,7 +32,6 @@ import (
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/util/admissioncheck"
-	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta2"
 	"sigs.k8s.io/kueue/pkg/workload"
 	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
 	"sigs.k8s.io/kueue/test/util"
@@ -50,19 +48,8 @@ func (t *delayedRetryTest) expectDelay(check *kueue.AdmissionCheck, want int32) 
 	ginkgo.GinkgoHelper()
 	return t.wl.until(fmt.Sprintf("with a delay of %d s", want), util.Timeout, func(wl *kueue.Workload) bool {
 		state := admissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, kueue.AdmissionCheckReference(check.Name))
-		return state != nil && ptr.Equal(state.RequeueAfterSeconds, &want)
+		return state != nil && ptr.Equal(state.PolicyDelaySeconds, &want)
 	})
-}
-
-// expectStillWaiting looks on for a while, during which the deadline must not change.
-func (t *delayedRetryTest) expectStillWaiting(deadline time.Time) {
-	ginkgo.GinkgoHelper()
-	gomega.Consistently(func(g gomega.Gomega) {
-		wl := &kueue.Workload{}
-		g.Expect(k8sClient.Get(ctx, t.key, wl)).To(gomega.Succeed())
-		g.Expect(requeueAtOf(wl)).To(gomega.BeTemporally("==", deadline))
-		g.Expect(workload.IsActive(wl)).To(gomega.BeTrue())
-	}, util.ConsistentDuration, util.ShortInterval).Should(gomega.Succeed())
 }
 
 var _ = ginkgo.Describe("Delayed retry of admission checks, by a policy", delayedRetryLabels, func() {
@@ -85,6 +72,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, by a policy", delaye
 					gomega.Expect(released).To(gomega.Equal(retry + 1))
 					wl := t.wl.versions[released]
 					gomega.Expect(workload.HasQuotaReservation(wl)).To(gomega.BeFalse())
+					gomega.Expect(wl.Status.AdmissionChecks[0].RequeueAfterSeconds).To(gomega.BeNil(), "it is the controller's")
 					evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
 					gomega.Expect(requeueAtOf(wl)).To(gomega.BeTemporally("==", evicted.LastTransitionTime.Add(time.Duration(delay)*time.Second)))
 					requeued := t.expectRetryCycle(retry, map[string]int32{t.checkA.Name: int32(retries) + 1})
@@ -94,110 +82,39 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, by a policy", delaye
 		}
 	}
 
-	ginkgo.It("Should give way to a delay of the controller's own, and take it up again after it", func() {
+	ginkgo.It("Should give way to a delay of the controller's own, 0 included, and come back after it", func() {
 		gomega.Expect(setPolicy(t.checkA, `{"strategy": "Static", "baseDelaySeconds": 600}`)).To(gomega.Succeed())
-		t.reserveFirst(t.ruleFor(t.checkA), t.ruleFor(t.checkB))
-		t.setCheck(applyCheck, t.checkA, kueue.CheckStateRetry, nil)
-		t.expectDelay(t.checkA, 600)
-
-		ginkgo.By("withdrawing it")
-		t.setCheck(applyCheck, t.checkA, kueue.CheckStatePending, nil)
-		t.wl.until("reserved again", util.Timeout, workload.HasQuotaReservation)
-
-		ginkgo.By("asking for a delay, after a bare Retry")
+		t.reserveFirst(t.ruleFor(t.checkA))
 		t.setCheck(applyCheck, t.checkA, kueue.CheckStateRetry, nil)
 		t.expectDelay(t.checkA, 600)
 		t.retry(t.checkA, 1200)
-		t.wl.until("waiting for longer", util.Timeout, waitsFor(900*time.Second))
-
-		ginkgo.By("giving it up again: what is left is the policy's")
+		t.wl.until("waiting longer", util.Timeout, waitsFor(900*time.Second))
 		t.setCheck(applyCheck, t.checkA, kueue.CheckStateRetry, nil)
-		t.wl.until("waiting for less", util.Timeout, func(wl *kueue.Workload) bool { return waitsFor(time.Second)(wl) && !waitsFor(900*time.Second)(wl) })
-		t.setCheck(applyCheck, t.checkA, kueue.CheckStateReady, nil)
-		reserved := t.wl.until("reserved again", util.Timeout, workload.HasQuotaReservation)
-		for _, check := range t.wl.versions[reserved].Status.AdmissionChecks {
-			gomega.Expect(check.RequeueAfterSeconds).To(gomega.BeNil())
-		}
-	})
-
-	ginkgo.It("Should take 0 of the check's own for what it is", func() {
-		gomega.Expect(setPolicy(t.checkA, `{"strategy": "Static", "baseDelaySeconds": 600}`)).To(gomega.Succeed())
-		t.reserveFirst(t.ruleFor(t.checkA))
+		t.wl.until("waiting for the policy's delay", util.Timeout, func(wl *kueue.Workload) bool {
+			return waitsFor(time.Second)(wl) && !waitsFor(900*time.Second)(wl)
+		})
+		waiting := len(t.wl.versions) - 1
 		t.retry(t.checkA, 0)
-		t.wl.until("evicted", util.Timeout, workloadevict.IsEvicted)
-		t.wl.until("reserved again", util.Timeout, workload.HasQuotaReservation)
+		requeued := t.wl.until("requeued", util.Timeout, func(wl *kueue.Workload) bool { return isReleased(wl) && isRequeued(wl) })
+		gomega.Expect(requeued).To(gomega.BeNumerically("<=", waiting+3))
+		check := t.wl.versions[requeued].Status.AdmissionChecks[0]
+		gomega.Expect([]*int32{check.RequeueAfterSeconds, check.PolicyDelaySeconds}).To(gomega.HaveEach(gomega.BeNil()))
 	})
 
-	ginkgo.It("Should leave those that wait alone when the policy changes or goes", func() {
+	ginkgo.It("Should keep the delay of those that wait when the policy changes or goes, and the manager restarts", func() {
 		gomega.Expect(setPolicy(t.checkA, `{"strategy": "Static", "baseDelaySeconds": 600}`)).To(gomega.Succeed())
 		t.reserveFirst(t.ruleFor(t.checkA))
 		t.setCheck(applyCheck, t.checkA, kueue.CheckStateRetry, nil)
-		want := requeueAtOf(t.wl.versions[t.expectDelay(t.checkA, 600)])
-		writes := len(t.wl.versions)
-		for _, policy := range []string{
-			`{"strategy": "Static", "baseDelaySeconds": 6000}`,
-			`{"strategy": "Static", "baseDelaySeconds": 1, "limitCount": 0}`,
-			"null",
-		} {
+		want := t.wl.versions[t.expectDelay(t.checkA, 600)]
+		for i, policy := range []string{`{"strategy": "Static", "baseDelaySeconds": 1}`, "null"} {
 			gomega.Expect(setPolicy(t.checkA, policy)).To(gomega.Succeed())
-			t.expectStillWaiting(want)
+			fwk.StopManager(ctx)
+			t.startManager()
+			t.expectPassedBy(fmt.Sprintf("passing-%d", i))
+			got := &kueue.Workload{}
+			gomega.Expect(k8sClient.Get(ctx, t.key, got)).To(gomega.Succeed())
+			gomega.Expect(got.ResourceVersion).To(gomega.Equal(want.ResourceVersion))
 		}
-		gomega.Expect(t.wl.versions).To(gomega.HaveLen(writes))
-	})
-
-	ginkgo.It("Should leave those that wait alone when the AdmissionCheck is deleted and created anew", func() {
-		gomega.Expect(setPolicy(t.checkA, `{"strategy": "Static", "baseDelaySeconds": 600}`)).To(gomega.Succeed())
-		t.reserveFirst(t.ruleFor(t.checkA))
-		t.setCheck(applyCheck, t.checkA, kueue.CheckStateRetry, nil)
-		want := requeueAtOf(t.wl.versions[t.expectDelay(t.checkA, 600)])
-
-		ginkgo.By("deleting the check, which is in use")
-		gomega.Expect(k8sClient.Delete(ctx, &kueue.AdmissionCheck{ObjectMeta: metav1.ObjectMeta{Name: t.checkA.Name}})).To(gomega.Succeed())
-		gomega.Eventually(func(g gomega.Gomega) {
-			noFinalizers := client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`))
-			err := k8sClient.Patch(ctx, &kueue.AdmissionCheck{ObjectMeta: metav1.ObjectMeta{Name: t.checkA.Name}}, noFinalizers)
-			g.Expect(apierrors.IsNotFound(err)).To(gomega.BeTrue())
-		}, util.Timeout, util.ShortInterval).Should(gomega.Succeed())
-		t.expectStillWaiting(want)
-
-		ginkgo.By("creating it with another policy")
-		t.checkA = utiltestingapi.MakeAdmissionCheck(t.checkA.Name).ControllerName("ctrl").Obj()
-		util.MustCreate(ctx, k8sClient, t.checkA)
-		gomega.Expect(setPolicy(t.checkA, `{"strategy": "Static", "baseDelaySeconds": 1, "limitCount": 0}`)).To(gomega.Succeed())
-		util.SetAdmissionCheckActive(ctx, k8sClient, t.checkA, metav1.ConditionTrue)
-		t.expectStillWaiting(want)
-	})
-
-	ginkgo.It("Should not delay the retry of a running job by a policy that comes while the job stops", func() {
-		t.reserveFirst(t.ruleFor(t.checkA))
-		t.admitFirst(t.checkA)
-		t.setCheck(applyCheck, t.checkA, kueue.CheckStateRetry, nil)
-		t.wl.until("evicted", util.Timeout, workloadevict.IsEvicted)
-		gomega.Expect(setPolicy(t.checkA, `{"strategy": "Static", "baseDelaySeconds": 600}`)).To(gomega.Succeed())
-		gomega.Consistently(func(g gomega.Gomega) {
-			wl := &kueue.Workload{}
-			g.Expect(k8sClient.Get(ctx, t.key, wl)).To(gomega.Succeed())
-			g.Expect(waitsFor(time.Second)(wl)).To(gomega.BeFalse())
-		}, util.ConsistentDuration, util.ShortInterval).Should(gomega.Succeed())
-		t.endPods()
-		t.wl.until("reserved again", util.Timeout, func(wl *kueue.Workload) bool {
-			return workload.HasQuotaReservation(wl) && !workloadevict.IsEvicted(wl)
-		})
-	})
-
-	ginkgo.It("Should not strand those that wait when the gates are switched off, and the check withdraws its Retry", func() {
-		gomega.Expect(setPolicy(t.checkA, `{"strategy": "Static", "baseDelaySeconds": 1}`)).To(gomega.Succeed())
-		t.reserveFirst(t.ruleFor(t.checkA))
-		t.admitFirst(t.checkA)
-		t.setCheck(applyCheck, t.checkA, kueue.CheckStateRetry, nil)
-		t.expectDelay(t.checkA, 1)
-		features.SetFeatureGateDuringTest(ginkgo.GinkgoTB(), features.ACRetryStrategy, false)
-		features.SetFeatureGateDuringTest(ginkgo.GinkgoTB(), features.ACRequeueAfter, false)
-		t.setCheck(applyCheck, t.checkA, kueue.CheckStateReady, nil)
-		t.endPods()
-		t.wl.until("reserved again", util.Timeout, func(wl *kueue.Workload) bool {
-			return workload.HasQuotaReservation(wl) && !workloadevict.IsEvicted(wl)
-		})
 	})
 
 	ginkgo.It("Should give up at the limit, and count from zero after a reactivation", func() {
@@ -218,6 +135,15 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, by a policy", delaye
 		}
 	})
 
+	ginkgo.It("Should not retry what waits when the limit is lowered", func() {
+		gomega.Expect(setPolicy(t.checkA, `{"strategy": "Static", "baseDelaySeconds": 5}`)).To(gomega.Succeed())
+		t.reserveFirst(t.ruleFor(t.checkA))
+		t.setCheck(applyCheck, t.checkA, kueue.CheckStateRetry, nil)
+		t.expectDelay(t.checkA, 5)
+		gomega.Expect(setPolicy(t.checkA, `{"strategy": "Static", "baseDelaySeconds": 5, "limitCount": 0}`)).To(gomega.Succeed())
+		t.expectDeactivated()
+	})
+
 	ginkgo.It("Should ignore it with the gate off", func() {
 		features.SetFeatureGateDuringTest(ginkgo.GinkgoTB(), features.ACRetryStrategy, false)
 		gomega.Expect(setPolicy(t.checkA, `{"strategy": "Static", "baseDelaySeconds": 600, "limitCount": 0}`)).To(gomega.Succeed())
@@ -226,24 +152,8 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, by a policy", delaye
 		t.wl.until("evicted", util.Timeout, workloadevict.IsEvicted)
 		t.wl.until("reserved again", util.Timeout, workload.HasQuotaReservation)
 		for _, wl := range t.wl.versions {
-			for _, check := range wl.Status.AdmissionChecks {
-				gomega.Expect(check.RequeueAfterSeconds).To(gomega.BeNil())
-			}
+			gomega.Expect(requeueAtOf(wl)).To(gomega.BeZero())
 		}
-	})
-
-	ginkgo.It("Should leave the spec as it was written", func() {
-		gomega.Expect(setPolicy(t.checkA, `{"strategy": "Backoff", "baseDelaySeconds": 30, "factor": "1.50", "jitter": "0.1"}`)).To(gomega.Succeed())
-		t.reserveFirst(t.ruleFor(t.checkA))
-		got := &unstructured.Unstructured{}
-		got.SetGroupVersionKind(kueue.SchemeGroupVersion.WithKind("AdmissionCheck"))
-		gomega.Eventually(func(g gomega.Gomega) {
-			g.Expect(k8sClient.Get(ctx, client.ObjectKeyFromObject(t.checkA), got)).To(gomega.Succeed())
-			g.Expect(got.GetFinalizers()).To(gomega.ContainElement(kueue.ResourceInUseFinalizerName))
-		}, util.Timeout, util.ShortInterval).Should(gomega.Succeed())
-		policy, _, err := unstructured.NestedMap(got.Object, "spec", "retry")
-		gomega.Expect(err).NotTo(gomega.HaveOccurred())
-		gomega.Expect(policy).To(gomega.Equal(map[string]any{"strategy": "Backoff", "baseDelaySeconds": int64(30), "factor": "1.50", "jitter": "0.1"}))
 	})
 
 	ginkgo.It("Should refuse bad policies, naming the field", func() {

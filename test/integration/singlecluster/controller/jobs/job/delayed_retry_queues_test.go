@@ -18,11 +18,11 @@ package job
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/onsi/ginkgo/v2"
 	"github.com/onsi/gomega"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,12 +31,11 @@ import (
 
 	configapi "sigs.k8s.io/kueue/apis/config/v1beta2"
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+	"sigs.k8s.io/kueue/pkg/controller/constants"
 	"sigs.k8s.io/kueue/pkg/controller/jobframework"
-	"sigs.k8s.io/kueue/pkg/features"
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta2"
 	"sigs.k8s.io/kueue/pkg/workload"
 	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
-	workloadfinish "sigs.k8s.io/kueue/pkg/workload/finish"
 	"sigs.k8s.io/kueue/test/util"
 )
 
@@ -70,44 +69,18 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, in the queues", dela
 				return !workload.HasRetryChecks(wl) && ptr.Deref(wl.Status.AdmissionChecks[0].RetryCount, 0) == 1
 			})
 
+			start := time.Now().Truncate(time.Second)
 			t.retry(t.checkA, longDelay)
-			held := t.expectWaiting()
+			waiting := t.expectWaiting()
+			evicted, byCheck := workloadevict.IsEvictedByAdmissionCheck(t.wl.last())
+			gomega.Expect(byCheck).To(gomega.BeTrue())
+			gomega.Expect(evicted.LastTransitionTime.Time).To(gomega.BeTemporally(">=", start))
 			t.finish(holder)
 			t.expectPassedBy("passing")
 			t.retry(t.checkA, 1)
-			t.expectRetryCycle(held, map[string]int32{t.checkA.Name: 2})
+			t.expectRetryCycle(waiting, map[string]int32{t.checkA.Name: 2})
 		})
 	}
-
-	ginkgo.It("Should requeue each workload at its own time", func() {
-		// Room for all: two deadlines can be in the same second.
-		t.createQueuesWith(utiltestingapi.MakeClusterQueue("retry-cq-" + t.ns.Name).
-			ResourceGroup(*utiltestingapi.MakeFlavorQuotas(t.resourceFlavor.Name).Resource(corev1.ResourceCPU, "3").Obj()).
-			AdmissionCheckStrategy(t.ruleFor(t.checkA)).
-			Obj())
-		type waiting struct {
-			key      client.ObjectKey
-			wl       *history
-			released int
-		}
-		var all []waiting
-		for i := range int32(3) {
-			t.follow(t.createJob(fmt.Sprintf("job-%d", i)))
-			t.expectReserved()
-			t.retry(t.checkA, 6-i)
-			all = append(all, waiting{key: t.key, wl: t.wl, released: t.expectReleased()})
-		}
-		for i := range all {
-			// The one that was last asks for the shortest delay.
-			w := all[len(all)-1-i]
-			t.key, t.wl = w.key, w.wl
-			t.expectRetryCycle(w.released, map[string]int32{t.checkA.Name: 1})
-			t.wl.expectNeverEarly()
-			if i < len(all)-1 {
-				t.wl.watch.Stop()
-			}
-		}
-	})
 
 	type stopCase struct {
 		localQueue bool
@@ -169,7 +142,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, in the queues", dela
 		ginkgo.Entry("LocalQueue, HoldAndDrain", drainLocalQueue),
 	)
 
-	ginkgo.DescribeTable("Should hold to the delay when the queue is started again before the deadline", func(tc stopCase) {
+	ginkgo.DescribeTable("Should wait for the delay when the queue is started again before the deadline", func(tc stopCase) {
 		t.reserveFirst(t.ruleFor(t.checkA))
 		t.retry(t.checkA, longDelay)
 		waiting := t.expectWaiting()
@@ -185,7 +158,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, in the queues", dela
 		ginkgo.Entry("LocalQueue, HoldAndDrain", drainLocalQueue),
 	)
 
-	ginkgo.DescribeTable("Should hold to the delay of a workload that a stopped queue evicted", func(tc stopCase) {
+	ginkgo.DescribeTable("Should wait for the delay of a workload that a stopped queue evicted", func(tc stopCase) {
 		t.reserveFirst(t.ruleFor(t.checkA))
 		t.admitFirst(t.checkA)
 		stop(tc)
@@ -194,10 +167,6 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, in the queues", dela
 		t.endPods()
 		waiting := t.expectWaiting()
 		start(tc)
-		t.wl.until("waiting for the check", util.Timeout, func(wl *kueue.Workload) bool {
-			requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
-			return requeued.Status == metav1.ConditionFalse && strings.Contains(requeued.Message, t.checkA.Name)
-		})
 		t.expectPassedBy("passing")
 		t.retry(t.checkA, 1)
 		t.expectRetryCycle(waiting, map[string]int32{t.checkA.Name: 1})
@@ -206,35 +175,61 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, in the queues", dela
 		ginkgo.Entry("LocalQueue", drainLocalQueue),
 	)
 
-	deleteLocalQueue := func() {
-		ginkgo.GinkgoHelper()
-		util.ExpectObjectToBeDeleted(ctx, k8sClient, t.localQueue, true)
-	}
-
-	ginkgo.It("Should hold to the delay when the LocalQueue is created again", func() {
+	ginkgo.It("Should wait for the delay when the LocalQueue is created again", func() {
 		t.reserveFirst(t.ruleFor(t.checkA))
 		t.retry(t.checkA, longDelay)
 		waiting := t.expectWaiting()
-		deleteLocalQueue()
+		util.ExpectObjectToBeDeleted(ctx, k8sClient, t.localQueue, true)
 		t.createLocalQueue()
 		t.expectPassedBy("passing")
 		t.retry(t.checkA, 1)
 		t.expectRetryCycle(waiting, map[string]int32{t.checkA.Name: 1})
 	})
 
-	ginkgo.It("Should requeue when the LocalQueue is created again after the deadline", func() {
+	updateJob := func(update func(job *batchv1.Job)) {
+		ginkgo.GinkgoHelper()
+		gomega.Eventually(func(g gomega.Gomega) {
+			job := &batchv1.Job{}
+			g.Expect(k8sClient.Get(ctx, client.ObjectKey{Namespace: t.ns.Name, Name: "first"}, job)).To(gomega.Succeed())
+			update(job)
+			g.Expect(k8sClient.Update(ctx, job)).To(gomega.Succeed())
+		}, util.Timeout, util.ShortInterval).Should(gomega.Succeed())
+	}
+
+	ginkgo.It("Should follow the checks of the queue that the job is moved to while it waits", func() {
+		t.reserveFirst(t.ruleFor(t.checkA), t.ruleFor(t.checkB))
+		t.retry(t.checkA, longDelay)
+		t.expectWaiting()
+		t.otherQueue = utiltestingapi.MakeClusterQueue("retry-other-" + t.ns.Name).
+			ResourceGroup(*utiltestingapi.MakeFlavorQuotas(t.resourceFlavor.Name).Resource(corev1.ResourceCPU, "1").Obj()).
+			AdmissionCheckStrategy(t.ruleFor(t.checkB)).
+			Obj()
+		util.MustCreate(ctx, k8sClient, t.otherQueue)
+		util.MustCreate(ctx, k8sClient, utiltestingapi.MakeLocalQueue("other", t.ns.Name).ClusterQueue(t.otherQueue.Name).Obj())
+		util.ExpectClusterQueuesToBeActive(ctx, k8sClient, t.otherQueue)
+		updateJob(func(job *batchv1.Job) { job.Labels[constants.QueueLabel] = "other" })
+		t.wl.until("reserved again, with the check of the other queue", util.Timeout, func(wl *kueue.Workload) bool {
+			return workload.HasQuotaReservation(wl) && len(wl.Status.AdmissionChecks) == 1
+		})
+		gomega.Expect(string(t.wl.last().Status.Admission.ClusterQueue)).To(gomega.Equal(t.otherQueue.Name))
+		gomega.Expect(string(t.wl.last().Status.AdmissionChecks[0].Name)).To(gomega.Equal(t.checkB.Name))
+	})
+
+	ginkgo.It("Should wait on when the priority of the job changes", func() {
+		priorityClass := utiltestingapi.MakeWorkloadPriorityClass("high-" + t.ns.Name).PriorityValue(100).Obj()
+		util.MustCreate(ctx, k8sClient, priorityClass)
+		ginkgo.DeferCleanup(func() { util.ExpectObjectToBeDeleted(ctx, k8sClient, priorityClass, true) })
 		t.reserveFirst(t.ruleFor(t.checkA))
 		t.retry(t.checkA, longDelay)
 		waiting := t.expectWaiting()
-		deleteLocalQueue()
+		updateJob(func(job *batchv1.Job) { job.Labels[constants.WorkloadPriorityClassLabel] = priorityClass.Name })
+		t.wl.until("of another priority", util.Timeout, func(wl *kueue.Workload) bool { return ptr.Deref(wl.Spec.Priority, 0) == 100 })
+		t.expectPassedBy("passing")
 		t.retry(t.checkA, 1)
-		t.expectReset(waiting, map[string]int32{t.checkA.Name: 1})
-		t.createLocalQueue()
-		t.wl.until("reserved again", util.Timeout, workload.HasQuotaReservation)
+		t.expectRetryCycle(waiting, map[string]int32{t.checkA.Name: 1})
 	})
 
-	ginkgo.DescribeTable("Should hold to the delay when the scheduler preempts the workload", func(preemptedFirst, mergePatch bool) {
-		features.SetFeatureGateDuringTest(ginkgo.GinkgoTB(), features.WorkloadRequestUseMergePatch, mergePatch)
+	ginkgo.DescribeTable("Should wait for the delay when the scheduler preempts the workload", func(preemptedFirst bool) {
 		for name, value := range map[string]int32{"low": 10, "high": 100} {
 			priorityClass := utiltestingapi.MakeWorkloadPriorityClass(name + "-" + t.ns.Name).PriorityValue(value).Obj()
 			util.MustCreate(ctx, k8sClient, priorityClass)
@@ -272,74 +267,18 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, in the queues", dela
 		t.retry(t.checkA, 1)
 		t.expectRetryCycle(waiting, map[string]int32{t.checkA.Name: 1})
 	},
-		ginkgo.Entry("before the Retry", true, false),
-		ginkgo.Entry("before the Retry, with WorkloadRequestUseMergePatch", true, true),
-		ginkgo.Entry("after the Retry", false, false),
-		ginkgo.Entry("after the Retry, with WorkloadRequestUseMergePatch", false, true),
+		ginkgo.Entry("before the Retry", true),
+		ginkgo.Entry("after the Retry", false),
 	)
 
-	ginkgo.It("Should forget the delay of a workload that is deactivated before its quota is released", func() {
-		t.reserveFirst(t.ruleFor(t.checkA))
-		t.admitFirst(t.checkA)
-		t.retry(t.checkA, longDelay)
-		t.wl.until("evicted", util.Timeout, workloadevict.IsEvicted)
-		t.setActive(false)
-		t.wl.until("deactivated, with nothing left", util.Timeout, func(wl *kueue.Workload) bool {
-			return !workload.IsActive(wl) && isAsNew(wl)
-		})
-		t.endPods()
-		t.expectReleased()
-		t.setActive(true)
-		t.wl.until("reserved again", util.Timeout, workload.HasQuotaReservation)
-		gomega.Expect(isAsNew(t.wl.last())).To(gomega.BeTrue())
-	})
-
-	ginkgo.It("Should tell of no wait when the job completes while it is stopped", func() {
-		t.reserveFirst(t.ruleFor(t.checkA))
-		t.admitFirst(t.checkA)
-		t.retry(t.checkA, longDelay)
-		t.wl.until("evicted", util.Timeout, workloadevict.IsEvicted)
-		t.finish(t.key)
-		t.wl.until("finished, with no time left", util.Timeout, func(wl *kueue.Workload) bool {
-			return workloadfinish.IsFinished(wl) && requeueAtOf(wl).IsZero()
-		})
-		gomega.Expect(t.wl.last().Status.Conditions).NotTo(gomega.ContainElement(
-			gomega.HaveField("Message", gomega.ContainSubstring("waiting until"))))
-	})
-
-	ginkgo.It("Should forget the count of a workload that is deactivated while it holds quota", func() {
-		t.reserveFirst(t.ruleFor(t.checkA))
-		t.retry(t.checkA, 1)
-		t.expectRetryCycle(t.expectReleased(), map[string]int32{t.checkA.Name: 1})
-		t.setActive(false)
-		t.wl.until("deactivated, with nothing left", util.Timeout, func(wl *kueue.Workload) bool {
-			return !workload.IsActive(wl) && isReleased(wl) && isAsNew(wl)
-		})
-	})
-
-	ginkgo.It("Should forget the count of a workload that is deactivated while it waits for quota", func() {
-		t.reserveFirst(t.ruleFor(t.checkA))
-		holder := t.createJob("holder")
-		t.retry(t.checkA, 1)
-		released := t.expectReleased()
-		util.ExpectWorkloadsToHaveQuotaReservationByKey(ctx, k8sClient, t.clusterQueue.Name, holder)
-		t.expectRequeued(released, map[string]int32{t.checkA.Name: 1})
-		t.setActive(false)
-		t.wl.until("deactivated, with nothing left", util.Timeout, func(wl *kueue.Workload) bool {
-			return !workload.IsActive(wl) && isReleased(wl) && isAsNew(wl)
-		})
-	})
-
 	ginkgo.When("WaitForPodsReady has a backoff", func() {
-		var backoffBaseSeconds int32
-
 		ginkgo.BeforeEach(func() {
 			t.startManager = func() {
 				waitForPodsReady := enablePodsReady(util.ShortTimeout)
 				waitForPodsReady.BlockAdmission = ptr.To(false)
 				waitForPodsReady.RequeuingStrategy = &configapi.RequeuingStrategy{
 					Timestamp:          ptr.To(configapi.EvictionTimestamp),
-					BackoffBaseSeconds: ptr.To(backoffBaseSeconds),
+					BackoffBaseSeconds: ptr.To[int32](4),
 				}
 				fwk.StartManager(ctx, cfg, managerAndControllersSetup(false, true,
 					&configapi.Configuration{WaitForPodsReady: waitForPodsReady},
@@ -368,95 +307,30 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, in the queues", dela
 			}
 		}
 
-		ginkgo.When("it is short", func() {
-			ginkgo.BeforeEach(func() { backoffBaseSeconds = 2 })
+		ginkgo.It("Should wait for the longer delay of a check, and leave the counter of the backoff alone", func() {
+			t.reserveFirst(t.ruleFor(t.checkA), t.ruleFor(t.checkB))
+			evicted := exceedTimeout()
+			backoff := requeueAtOf(t.wl.last())
+			t.retry(t.checkA, 8)
+			waiting := t.wl.until("waiting longer", util.Timeout, func(wl *kueue.Workload) bool { return requeueAtOf(wl).After(backoff) })
+			t.expectRetryCycle(waiting, map[string]int32{t.checkA.Name: 1})
+			expectCount(evicted)
 
-			ginkgo.It("Should wait for the longer delay of a check, and leave the counter of the backoff alone", func() {
-				t.reserveFirst(t.ruleFor(t.checkA), t.ruleFor(t.checkB))
-				evicted := exceedTimeout()
-				backoff := requeueAtOf(t.wl.last())
-				t.retry(t.checkA, 5)
-				waiting := t.wl.until("waiting longer", util.Timeout, func(wl *kueue.Workload) bool { return requeueAtOf(wl).After(backoff) })
-				t.expectRetryCycle(waiting, map[string]int32{t.checkA.Name: 1})
-				expectCount(evicted)
-
-				ginkgo.By("retrying without a timeout")
-				t.retry(t.checkB, 1)
-				t.expectRetryCycle(t.expectReleased(), map[string]int32{t.checkA.Name: 1, t.checkB.Name: 1})
-				expectCount(evicted)
-			})
+			ginkgo.By("retrying without a timeout")
+			t.retry(t.checkB, 1)
+			t.expectRetryCycle(t.expectReleased(), map[string]int32{t.checkA.Name: 1, t.checkB.Name: 1})
+			expectCount(evicted)
 		})
 
-		ginkgo.When("it is longer than the spec", func() {
-			ginkgo.BeforeEach(func() { backoffBaseSeconds = longDelay })
-
-			ginkgo.It("Should wait for it when the delay of a check is withdrawn, and the manager restarts", func() {
-				t.reserveFirst(t.ruleFor(t.checkA), t.ruleFor(t.checkB))
-				evicted := exceedTimeout()
-				backoff := requeueAtOf(t.wl.last())
-				t.expectReleased()
-				t.retry(t.checkA, 2*longDelay)
-				t.wl.until("waiting longer", util.Timeout, func(wl *kueue.Workload) bool { return requeueAtOf(wl).After(backoff) })
-				t.setCheck(applyCheck, t.checkA, kueue.CheckStatePending, nil)
-				t.wl.until("waiting for the backoff", util.Timeout, func(wl *kueue.Workload) bool {
-					return requeueAtOf(wl).Before(backoff.Add(longDelay / 2 * time.Second))
-				})
-				gomega.Expect(requeueAtOf(t.wl.last())).To(gomega.BeTemporally(">=", backoff))
-				fwk.StopManager(ctx)
-				t.startManager()
-				t.expectPassedBy("passing")
-
-				current := &kueue.Workload{}
-				gomega.Expect(k8sClient.Get(ctx, t.key, current)).To(gomega.Succeed())
-				gomega.Expect(current.ResourceVersion).To(gomega.Equal(t.wl.last().ResourceVersion))
-				expectCount(evicted)
-			})
+		ginkgo.It("Should wait for the end of the backoff when the delay of a check is shorter", func() {
+			t.reserveFirst(t.ruleFor(t.checkA), t.ruleFor(t.checkB))
+			evicted := exceedTimeout()
+			backoff := requeueAtOf(t.wl.last())
+			released := t.expectReleased()
+			t.retry(t.checkA, 1)
+			requeued := t.expectRetryCycle(released, map[string]int32{t.checkA.Name: 1})
+			gomega.Expect(t.wl.seen[requeued]).To(gomega.BeTemporally(">=", backoff))
+			expectCount(evicted)
 		})
-
-		ginkgo.When("it is long", func() {
-			ginkgo.BeforeEach(func() { backoffBaseSeconds = 5 })
-
-			ginkgo.It("Should wait for it when the delay of a check is shorter", func() {
-				t.reserveFirst(t.ruleFor(t.checkA), t.ruleFor(t.checkB))
-				evicted := exceedTimeout()
-				backoff := requeueAtOf(t.wl.last())
-				released := t.expectReleased()
-				t.retry(t.checkA, 1)
-				requeued := t.expectRetryCycle(released, map[string]int32{t.checkA.Name: 1})
-				gomega.Expect(t.wl.seen[requeued]).To(gomega.BeTemporally(">=", backoff))
-				expectCount(evicted)
-				for _, version := range t.wl.versions[evicted:] {
-					if at := requeueAtOf(version); !at.IsZero() {
-						gomega.Expect(at).To(gomega.BeTemporally(">=", backoff))
-					}
-				}
-			})
-
-			ginkgo.It("Should wait for it when the delay of a check is withdrawn", func() {
-				t.reserveFirst(t.ruleFor(t.checkA), t.ruleFor(t.checkB))
-				evicted := exceedTimeout()
-				backoff := requeueAtOf(t.wl.last())
-				t.retry(t.checkA, longDelay)
-				t.expectWaiting()
-				t.setCheck(applyCheck, t.checkA, kueue.CheckStatePending, nil)
-				requeued := t.wl.until("requeued", util.Timeout, func(wl *kueue.Workload) bool { return isReleased(wl) && isRequeued(wl) })
-				gomega.Expect(t.wl.seen[requeued]).To(gomega.BeTemporally(">=", backoff))
-				expectCount(evicted)
-				t.wl.until("reserved again", util.Timeout, workload.HasQuotaReservation)
-			})
-		})
-	})
-
-	ginkgo.It("Should reset the checks of a workload that a stopped queue evicted, with the gate off", func() {
-		features.SetFeatureGateDuringTest(ginkgo.GinkgoTB(), features.ACRequeueAfter, false)
-		t.reserveFirst(t.ruleFor(t.checkA))
-		t.admitFirst(t.checkA)
-		stop(drainClusterQueue)
-		evicted := t.wl.until("evicted", util.Timeout, workloadevict.IsEvicted)
-		gomega.Expect(t.wl.versions[evicted].Status.AdmissionChecks[0].State).To(gomega.Equal(kueue.CheckStatePending))
-		t.endPods()
-		t.expectReleased()
-		start(drainClusterQueue)
-		t.wl.until("reserved again", util.Timeout, workload.HasQuotaReservation)
 	})
 })

@@ -23,6 +23,8 @@ import (
 
 	"github.com/onsi/ginkgo/v2"
 	"github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,6 +34,8 @@ import (
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/metrics"
+	utiltestingmetrics "sigs.k8s.io/kueue/pkg/util/testing/metrics"
 	testingjob "sigs.k8s.io/kueue/pkg/util/testingjobs/job"
 	"sigs.k8s.io/kueue/pkg/workload"
 	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
@@ -58,9 +62,13 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", delayedRetryLabels,
 				gomega.Expect(workload.HasQuotaReservation(t.wl.versions[released])).To(gomega.BeFalse(), "there is no job to stop first")
 				gomega.Expect(t.wl.versions[released].Status.AdmissionChecks[0].State).To(gomega.Equal(kueue.CheckStateRetry))
 				gomega.Expect(requeueAtOf(t.wl.versions[released])).To(gomega.BeTemporally(">=", start.Add(5*time.Second)))
-				for _, condition := range []string{kueue.WorkloadEvicted, kueue.WorkloadQuotaReserved, kueue.WorkloadRequeued} {
+				for condition, words := range map[string]string{
+					kueue.WorkloadEvicted:       "after 5 s",
+					kueue.WorkloadQuotaReserved: "after 5 s",
+					kueue.WorkloadRequeued:      requeueAtOf(t.wl.versions[released]).UTC().Format(time.RFC3339),
+				} {
 					message := apimeta.FindStatusCondition(t.wl.versions[released].Status.Conditions, condition).Message
-					gomega.Expect(message).To(gomega.And(gomega.ContainSubstring(t.checkA.Name), gomega.ContainSubstring(requeueAtOf(t.wl.versions[released]).UTC().Format(time.RFC3339))), condition)
+					gomega.Expect(message).To(gomega.And(gomega.ContainSubstring(t.checkA.Name), gomega.ContainSubstring(words)), condition)
 				}
 
 				ginkgo.By("releasing the other job's quota, to see that this one does not take it before its time")
@@ -80,17 +88,77 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", delayedRetryLabels,
 		}
 	}
 
+	type lateUpdate struct {
+		// onFlavors binds the checks to the flavor, so that a workload without
+		// quota is known to need none of them.
+		onFlavors bool
+		// delayA and delayB are asked for first. The workload must wait for the
+		// longer one of them.
+		delayA, delayB int32
+		change         func()
+		wantLonger     bool
+		wantCountB     int32
+	}
+	withdrawn := lateUpdate{
+		delayA: 5, delayB: longDelay,
+		change: func() { t.setCheck(applyCheck, t.checkB, kueue.CheckStatePending, nil) },
+	}
+	for _, released := range []bool{false, true} {
+		when := map[bool]string{false: "before", true: "after"}[released]
+		ginkgo.DescribeTable(fmt.Sprintf("Should follow a late update %s the release of the quota", when), func(tc lateUpdate) {
+			ruleA, ruleB := t.ruleFor(t.checkA), t.ruleFor(t.checkB)
+			if tc.onFlavors {
+				flavor := kueue.ResourceFlavorReference(t.resourceFlavor.Name)
+				ruleA, ruleB = t.ruleFor(t.checkA, flavor), t.ruleFor(t.checkB, flavor)
+			}
+			t.reserveFirst(ruleA, ruleB)
+			t.admitFirst(t.checkA, t.checkB)
+			t.retry(t.checkA, tc.delayA)
+			from := t.wl.until("evicted", util.Timeout, workloadevict.IsEvicted)
+			if tc.delayB > 0 {
+				t.retry(t.checkB, tc.delayB)
+				from = t.wl.until("waiting for the longer delay", util.Timeout, waitsFor(time.Duration(tc.delayB)*time.Second/2))
+			}
+			if released {
+				t.endPods()
+				from = t.expectReleased()
+			}
+			deadline := requeueAtOf(t.wl.last())
+
+			ginkgo.By("changing the delay")
+			tc.change()
+			moved := t.wl.until("waiting for another deadline", util.Timeout, func(wl *kueue.Workload) bool { return !requeueAtOf(wl).Equal(deadline) })
+			gomega.Expect(requeueAtOf(t.wl.last()).After(deadline)).To(gomega.Equal(tc.wantLonger))
+			gomega.Expect(moved).To(gomega.Equal(from+2), "that of the check, and that of the new deadline: one write each")
+			if !released {
+				gomega.Expect(workload.HasQuotaReservation(t.wl.last())).To(gomega.BeTrue())
+				t.endPods()
+				from = t.expectReleased()
+			}
+			t.expectRetryCycle(from, map[string]int32{t.checkA.Name: 1, t.checkB.Name: tc.wantCountB})
+		},
+			ginkgo.Entry("a longer delay", lateUpdate{
+				delayA: 6, change: func() { t.retry(t.checkB, 10) }, wantLonger: true, wantCountB: 1,
+			}),
+			ginkgo.Entry("a shorter delay", lateUpdate{
+				delayA: 4, delayB: longDelay, change: func() { t.retry(t.checkB, 6) }, wantCountB: 1,
+			}),
+			ginkgo.Entry("a delay that is withdrawn", withdrawn),
+			ginkgo.Entry("a check bound to a flavor that withdraws its delay", func() lateUpdate { tc := withdrawn; tc.onFlavors = true; return tc }()),
+		)
+	}
+
 	ginkgo.It("Should requeue at once when the Retry is withdrawn or the check not required any more", func() {
 		t.reserveFirst(t.ruleFor(t.checkA), t.ruleFor(t.checkB))
-		t.setCheck(applyCheck, t.checkA, kueue.CheckStateRetry, ptr.To[int32](600))
+		t.retry(t.checkA, longDelay)
 		t.expectReleased()
 		t.setCheck(applyCheck, t.checkA, kueue.CheckStatePending, nil)
 		t.wl.until("reserved again", util.Timeout, workload.HasQuotaReservation)
 
-		t.setCheck(applyCheck, t.checkA, kueue.CheckStateRetry, ptr.To[int32](600))
+		t.retry(t.checkB, longDelay)
 		t.expectReleased()
 		t.updateClusterQueue(func(spec *kueue.ClusterQueueSpec) {
-			spec.AdmissionChecksStrategy.AdmissionChecks = spec.AdmissionChecksStrategy.AdmissionChecks[1:]
+			spec.AdmissionChecksStrategy.AdmissionChecks = spec.AdmissionChecksStrategy.AdmissionChecks[:1]
 		})
 		t.wl.until("reserved again", util.Timeout, workload.HasQuotaReservation)
 	})
@@ -107,56 +175,65 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", delayedRetryLabels,
 		}
 	})
 
-	ginkgo.It("Should requeue at the time recorded when the gate is switched off", func() {
-		t.reserveFirst(t.ruleFor(t.checkA))
-		t.setCheck(applyCheck, t.checkA, kueue.CheckStateRetry, ptr.To[int32](4))
-		released := t.expectReleased()
-		fwk.StopManager(ctx)
-		features.SetFeatureGateDuringTest(ginkgo.GinkgoTB(), features.ACRequeueAfter, false)
-		t.startManager()
-		t.expectRetryCycle(released, map[string]int32{t.checkA.Name: 1})
-	})
-
-	ginkgo.It("Should deactivate a waiting workload that a check rejects, and queue it as new when it is activated again", func() {
+	ginkgo.DescribeTable("Should deactivate a workload that a check rejects, and queue it as new when it is activated again", func(when string) {
 		t.reserveFirst(t.ruleFor(t.checkA), t.ruleFor(t.checkB))
-		for _, held := range []bool{true, false} {
-			t.setCheck(applyCheck, t.checkA, kueue.CheckStateRetry, ptr.To[int32](600))
-			t.expectReleased()
-			t.setCheck(applyCheck, t.checkA, kueue.CheckStatePending, nil)
-			t.wl.until("reserved again", util.Timeout, workload.HasQuotaReservation)
-			if held {
-				ginkgo.By("rejecting it while it holds quota")
-			} else {
-				ginkgo.By("rejecting it while it waits")
-				t.setCheck(updateCheck, t.checkA, kueue.CheckStateRetry, ptr.To[int32](600))
-				t.expectReleased()
-			}
-			t.setCheck(applyCheck, t.checkB, kueue.CheckStateRejected, nil)
-			t.wl.until("deactivated, with nothing left", util.Timeout, func(wl *kueue.Workload) bool {
-				return !workload.IsActive(wl) && isReleased(wl) && isAsNew(wl)
-			})
-
-			ginkgo.By("activating it again")
-			t.setActive(true)
-			t.wl.until("reserved again", util.Timeout, workload.HasQuotaReservation)
+		switch when {
+		case "evicted":
+			t.admitFirst(t.checkA, t.checkB)
+			t.retry(t.checkA, longDelay)
+			t.wl.until("evicted", util.Timeout, workloadevict.IsEvicted)
+		case "waiting":
+			t.retry(t.checkA, longDelay)
+			t.expectWaiting()
+		case "requeued":
+			holder := t.createJob("holder")
+			t.retry(t.checkA, 1)
+			released := t.expectReleased()
+			util.ExpectWorkloadsToHaveQuotaReservationByKey(ctx, k8sClient, t.clusterQueue.Name, holder)
+			t.expectRequeued(released, map[string]int32{t.checkA.Name: 1})
 		}
-	})
+		t.setCheck(applyCheck, t.checkB, kueue.CheckStateRejected, nil)
+		t.wl.until("deactivated", util.Timeout, func(wl *kueue.Workload) bool { return !workload.IsActive(wl) })
+		if when == "evicted" {
+			t.endPods()
+		}
+		t.expectDeactivated()
+		if when != "requeued" {
+			t.expectReactivated()
+		}
+	},
+		ginkgo.Entry("while it holds quota", "reserved"),
+		ginkgo.Entry("while its job is stopped for a retry", "evicted"),
+		ginkgo.Entry("while it waits", "waiting"),
+		ginkgo.Entry("while it is queued", "requeued"),
+	)
 
-	ginkgo.It("Should forget the delay of a workload that is deactivated", func() {
+	ginkgo.DescribeTable("Should reset a workload that is deactivated, and queue it as new when it is activated again", func(stopping bool) {
 		t.reserveFirst(t.ruleFor(t.checkA))
-		t.setCheck(applyCheck, t.checkA, kueue.CheckStateRetry, ptr.To[int32](1))
+		t.retry(t.checkA, 1)
 		t.expectRetryCycle(t.expectReleased(), map[string]int32{t.checkA.Name: 1})
-		for _, write := range []checkWriter{applyCheck, updateCheck} {
-			t.setCheck(write, t.checkA, kueue.CheckStateRetry, ptr.To[int32](600))
-			t.expectReleased()
-			t.setActive(false)
-			t.wl.until("deactivated, with nothing left", util.Timeout, func(wl *kueue.Workload) bool {
-				return !workload.IsActive(wl) && isAsNew(wl)
-			})
-			t.setActive(true)
-			t.wl.until("reserved again", util.Timeout, workload.HasQuotaReservation)
+		if stopping {
+			t.admitFirst(t.checkA)
 		}
-	})
+		t.retry(t.checkA, longDelay)
+		if stopping {
+			t.wl.until("evicted", util.Timeout, workloadevict.IsEvicted)
+		} else {
+			t.expectWaiting()
+		}
+		t.setActive(false)
+		t.wl.until("deactivated, with nothing left", util.Timeout, func(wl *kueue.Workload) bool {
+			return !workload.IsActive(wl) && isAsNew(wl)
+		})
+		if stopping {
+			t.endPods()
+			t.expectReleased()
+		}
+		t.expectReactivated()
+	},
+		ginkgo.Entry("while its job is stopped", true),
+		ginkgo.Entry("while it waits", false),
+	)
 
 	ginkgo.It("Should count from zero after success, without a write of its own", func() {
 		t.reserveFirst(t.ruleFor(t.checkA))
@@ -171,6 +248,142 @@ var _ = ginkgo.Describe("Delayed retry of admission checks", delayedRetryLabels,
 		ginkgo.By("retrying the admitted workload")
 		t.setCheck(applyCheck, t.checkA, kueue.CheckStateRetry, ptr.To[int32](1))
 		t.expectRetryCycle(t.expectReleased(), map[string]int32{t.checkA.Name: 1})
+	})
+
+	ginkgo.It("Should count each check until it succeeds", func() {
+		t.reserveFirst(t.ruleFor(t.checkA), t.ruleFor(t.checkB))
+		t.retry(t.checkA, 1)
+		t.expectRetryCycle(t.expectReleased(), map[string]int32{t.checkA.Name: 1})
+
+		ginkgo.By("retrying the other check, while the first one succeeds")
+		t.setCheck(applyCheck, t.checkA, kueue.CheckStateReady, nil)
+		t.wl.until("ready", util.Timeout, func(wl *kueue.Workload) bool { return wl.Status.AdmissionChecks[0].State == kueue.CheckStateReady })
+		t.retry(t.checkB, 1)
+		t.expectRetryCycle(t.expectReleased(), map[string]int32{t.checkB.Name: 1})
+
+		ginkgo.By("retrying both")
+		t.retry(t.checkA, 4)
+		t.retry(t.checkB, 1)
+		t.expectRetryCycle(t.expectReleased(), map[string]int32{t.checkA.Name: 1, t.checkB.Name: 2})
+	})
+
+	for name, write := range map[string]checkWriter{
+		"server-side apply":                         applyCheck,
+		"server-side apply with a resource version": applyCheckWithResourceVersion,
+		"merge patch":                               mergePatchCheck,
+		"update":                                    updateCheck,
+	} {
+		for _, mergePatch := range []bool{false, true} {
+			ginkgo.It(fmt.Sprintf("Should know no delay of before, the check written by %s, with WorkloadRequestUseMergePatch=%v", name, mergePatch), func() {
+				features.SetFeatureGateDuringTest(ginkgo.GinkgoTB(), features.WorkloadRequestUseMergePatch, mergePatch)
+				t.reserveFirst(t.ruleFor(t.checkA), t.ruleFor(t.checkB))
+
+				ginkgo.By("leaving the delays out while the workload waits")
+				t.setCheck(write, t.checkA, kueue.CheckStateRetry, ptr.To[int32](longDelay))
+				t.expectWaiting()
+				t.setCheck(write, t.checkB, kueue.CheckStateRetry, ptr.To[int32](2*longDelay))
+				t.wl.until("waiting longer", util.Timeout, waitsFor(longDelay*3/2*time.Second))
+				t.setCheck(write, t.checkB, kueue.CheckStateRetry, nil)
+				t.setCheck(write, t.checkA, kueue.CheckStateRetry, nil)
+				t.wl.until("requeued", util.Timeout, func(wl *kueue.Workload) bool { return isReleased(wl) && isRequeued(wl) })
+				t.wl.until("reserved again", util.Timeout, workload.HasQuotaReservation)
+
+				ginkgo.By("asking for none after the requeue, with an old transition time")
+				t.writeCheck(write, kueue.AdmissionCheckState{
+					Name:               kueue.AdmissionCheckReference(t.checkA.Name),
+					State:              kueue.CheckStateRetry,
+					LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Hour)),
+				})
+				evicted := t.wl.until("evicted", util.Timeout, workloadevict.IsEvicted)
+				gomega.Expect(requeueAtOf(t.wl.versions[evicted])).To(gomega.BeZero())
+				requeued := t.wl.until("requeued", util.Timeout, isRequeued)
+				for _, check := range t.wl.versions[requeued].Status.AdmissionChecks {
+					want := map[string]int32{t.checkA.Name: 2, t.checkB.Name: 1}[string(check.Name)]
+					gomega.Expect(check.RetryCount).To(gomega.Equal(&want), "retryCount of %s", check.Name)
+				}
+			})
+		}
+	}
+
+	ginkgo.It("Should count the delay of an old transition time from the eviction", func() {
+		t.reserveFirst(t.ruleFor(t.checkA), t.ruleFor(t.checkB))
+		start := time.Now()
+		old := kueue.AdmissionCheckState{
+			Name:                kueue.AdmissionCheckReference(t.checkA.Name),
+			State:               kueue.CheckStateRetry,
+			LastTransitionTime:  metav1.NewTime(start.Add(-time.Hour)),
+			RequeueAfterSeconds: ptr.To[int32](3),
+		}
+		t.writeCheck(applyCheck, old)
+		released := t.expectReleased()
+
+		ginkgo.By("sending another one while it waits")
+		old.Name = kueue.AdmissionCheckReference(t.checkB.Name)
+		old.RequeueAfterSeconds = ptr.To[int32](5)
+		t.writeCheck(applyCheck, old)
+
+		requeued := t.expectRetryCycle(released, map[string]int32{t.checkA.Name: 1, t.checkB.Name: 1})
+		gomega.Expect(t.wl.seen[requeued]).To(gomega.BeTemporally(">=", start.Add(5*time.Second)))
+	})
+
+	ginkgo.It("Should tell of the delay by events", func() {
+		t.reserveFirst(t.ruleFor(t.checkA), t.ruleFor(t.checkB))
+		t.retry(t.checkA, 3)
+		released := t.expectReleased()
+		t.retry(t.checkB, 5)
+		t.expectRetryCycle(released, map[string]int32{t.checkA.Name: 1, t.checkB.Name: 1})
+		for reason, check := range map[string]string{"EvictedDueToAdmissionCheck": t.checkA.Name, "RequeueDelayed": t.checkB.Name} {
+			gomega.Eventually(func(g gomega.Gomega) {
+				events := &corev1.EventList{}
+				g.Expect(k8sClient.List(ctx, events, client.InNamespace(t.key.Namespace))).To(gomega.Succeed())
+				g.Expect(events.Items).To(gomega.ContainElement(gomega.And(
+					gomega.HaveField("InvolvedObject.Name", t.key.Name),
+					gomega.HaveField("Reason", reason),
+					gomega.HaveField("Message", gomega.ContainSubstring(check)),
+				)))
+			}, util.Timeout, util.Interval).Should(gomega.Succeed())
+		}
+	})
+
+	ginkgo.It("Should report the delay by metrics, which go with the ClusterQueue", func() {
+		t.reserveFirst(t.ruleFor(t.checkA))
+		// values are those for the ClusterQueue, and of the check, if any.
+		values := func(collector prometheus.Collector, check string) func() []float64 {
+			labels := map[string]string{"cluster_queue": t.clusterQueue.Name}
+			if check != "" {
+				labels["admission_check"] = check
+			}
+			return func() []float64 {
+				var values []float64
+				for _, point := range utiltestingmetrics.CollectFilteredGaugeVec(collector, labels) {
+					values = append(values, point.Value)
+				}
+				return values
+			}
+		}
+		waits := values(metrics.AdmissionCheckRetryWaits, "")
+		retries := values(metrics.AdmissionCheckRetriesTotal, t.checkA.Name)
+		delays := values(metrics.AdmissionCheckRetryDelay, t.checkA.Name)
+		lateness := values(metrics.AdmissionCheckRetryLateness, "")
+
+		t.retry(t.checkA, longDelay)
+		waiting := t.expectWaiting()
+		gomega.Eventually(waits, util.Timeout, util.ShortInterval).Should(gomega.ConsistOf(
+			float64(1), float64(requeueAtOf(t.wl.last()).Unix())))
+		gomega.Expect(retries()).To(gomega.BeEmpty())
+
+		t.retry(t.checkA, 1)
+		t.expectRetryCycle(waiting, map[string]int32{t.checkA.Name: 1})
+		gomega.Eventually(retries, util.Timeout, util.ShortInterval).Should(gomega.Equal([]float64{1}))
+		gomega.Expect(delays()).To(gomega.HaveLen(1))
+		gomega.Eventually(lateness, util.Timeout, util.ShortInterval).Should(gomega.HaveLen(1))
+		gomega.Eventually(waits, util.Timeout, util.ShortInterval).Should(gomega.Equal([]float64{0}))
+
+		gomega.Expect(util.DeleteNamespace(ctx, k8sClient, t.ns)).To(gomega.Succeed())
+		util.ExpectObjectToBeDeleted(ctx, k8sClient, t.clusterQueue, true)
+		for _, of := range []func() []float64{waits, retries, delays, lateness} {
+			gomega.Eventually(of, util.Timeout, util.ShortInterval).Should(gomega.BeEmpty())
+		}
 	})
 
 	ginkgo.It("Should take the fields as Kueue does, with the gate off", func() {

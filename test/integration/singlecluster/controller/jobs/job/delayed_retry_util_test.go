@@ -140,7 +140,8 @@ func (h *history) deadlineAt(i int) time.Time {
 	}
 	asked := time.Time{}
 	for _, check := range checks {
-		deadline := check.LastTransitionTime.Add(time.Duration(ptr.Deref(check.RequeueAfterSeconds, 0)) * time.Second)
+		delay := ptr.Deref(check.RequeueAfterSeconds, ptr.Deref(check.PolicyDelaySeconds, 0))
+		deadline := check.LastTransitionTime.Add(time.Duration(delay) * time.Second)
 		if check.State == kueue.CheckStateRetry && deadline.After(asked) {
 			asked = deadline
 		}
@@ -183,7 +184,7 @@ func waitsFor(atLeast time.Duration) func(wl *kueue.Workload) bool {
 // isAsNew returns true if retries have left nothing on the workload.
 func isAsNew(wl *kueue.Workload) bool {
 	for _, check := range wl.Status.AdmissionChecks {
-		if check.State != kueue.CheckStatePending || check.RequeueAfterSeconds != nil || check.RetryCount != nil {
+		if check.State != kueue.CheckStatePending || check.RequeueAfterSeconds != nil || check.PolicyDelaySeconds != nil || check.RetryCount != nil {
 			return false
 		}
 	}
@@ -210,9 +211,11 @@ type delayedRetryTest struct {
 	resourceFlavor *kueue.ResourceFlavor
 	checkA, checkB *kueue.AdmissionCheck
 	clusterQueue   *kueue.ClusterQueue
-	localQueue     *kueue.LocalQueue
-	key            client.ObjectKey
-	wl             *history
+	// otherQueue is that of the specs with two ClusterQueues.
+	otherQueue *kueue.ClusterQueue
+	localQueue *kueue.LocalQueue
+	key        client.ObjectKey
+	wl         *history
 
 	// startManager starts a manager. A spec may replace it in BeforeEach.
 	startManager func()
@@ -250,6 +253,9 @@ func newDelayedRetryTest() *delayedRetryTest {
 		t.wl.watch.Stop()
 		gomega.Expect(util.DeleteNamespace(ctx, k8sClient, t.ns)).To(gomega.Succeed())
 		util.ExpectObjectToBeDeleted(ctx, k8sClient, t.clusterQueue, true)
+		if t.otherQueue != nil {
+			util.ExpectObjectToBeDeleted(ctx, k8sClient, t.otherQueue, true)
+		}
 		// A flavor goes when the manager's cache no longer has the ClusterQueue. Only then
 		// the checks: v0.14.8 does not look again at one that was deleted before, when a
 		// strategy named it.
@@ -415,12 +421,21 @@ func (t *delayedRetryTest) updateClusterQueue(update func(spec *kueue.ClusterQue
 	}, util.Timeout, util.ShortInterval).Should(gomega.Succeed())
 }
 
-// dropCheckB has the ClusterQueue ask for the check no more.
-func (t *delayedRetryTest) dropCheckB() {
+// expectDeactivated waits until the workload is deactivated, and retries have left nothing.
+func (t *delayedRetryTest) expectDeactivated() {
 	ginkgo.GinkgoHelper()
-	t.updateClusterQueue(func(spec *kueue.ClusterQueueSpec) {
-		spec.AdmissionChecksStrategy.AdmissionChecks = spec.AdmissionChecksStrategy.AdmissionChecks[:1]
+	t.wl.until("deactivated, with nothing left", util.Timeout, func(wl *kueue.Workload) bool {
+		return !workload.IsActive(wl) && isReleased(wl) && isAsNew(wl)
 	})
+}
+
+// expectReactivated activates the workload again, which is queued at once, as new.
+func (t *delayedRetryTest) expectReactivated() {
+	ginkgo.GinkgoHelper()
+	t.setActive(true)
+	t.wl.until("reserved again", util.Timeout, workload.HasQuotaReservation)
+	gomega.Expect(workloadevict.IsEvicted(t.wl.last())).To(gomega.BeFalse())
+	gomega.Expect(isAsNew(t.wl.last())).To(gomega.BeTrue())
 }
 
 func (t *delayedRetryTest) finish(key client.ObjectKey) {
@@ -461,6 +476,7 @@ func (t *delayedRetryTest) expectReset(from int, wantCounts map[string]int32) in
 	for _, check := range got.Status.AdmissionChecks {
 		gomega.Expect(check.State).To(gomega.Equal(kueue.CheckStatePending), "state of %s", check.Name)
 		gomega.Expect(check.RequeueAfterSeconds).To(gomega.BeNil(), "requeueAfterSeconds of %s", check.Name)
+		gomega.Expect(check.PolicyDelaySeconds).To(gomega.BeNil(), "policyDelaySeconds of %s", check.Name)
 		gomega.Expect(check.LastTransitionTime.Time).To(gomega.BeTemporally(">=", deadline), "transition of %s", check.Name)
 		gomega.Expect(ptr.Deref(check.RetryCount, 0)).To(gomega.Equal(wantCounts[string(check.Name)]), "retryCount of %s", check.Name)
 	}

@@ -22,7 +22,6 @@ import (
 
 	"github.com/onsi/ginkgo/v2"
 	"github.com/onsi/gomega"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -69,11 +68,4 @@ func (t *delayedRetryTest) expectRetryWithGateOff() {
 			gomega.Expect(check.RetryCount).To(gomega.BeNil())
 		}
 	}
-}
-
-// isLeftOutWithGateOff tells whether Kueue, with the gate off, leaves a queued
-// workload with a check in Retry out of the queue. It is stuck there.
-func isLeftOutWithGateOff(wl *kueue.Workload) bool {
-	cond := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadQuotaReserved)
-	return cond != nil && cond.Message == "The workload has failed admission checks"
 }
