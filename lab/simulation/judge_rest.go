@@ -50,12 +50,7 @@ import (
 // are, at the moment at which the deadline changed last.
 func (j *judge) words(wl *kueue.Workload) {
 	until := requeueAt(wl).UTC().Format(time.RFC3339)
-	reserved := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadQuotaReserved)
-	if reserved == nil || reserved.Reason != kueue.WorkloadWaitingForRetry {
-		j.fail("conditions, words", "QuotaReserved of %s has not the reason of a wait: %s", wl.Name, describe(wl))
-		return
-	}
-	for _, name := range []string{kueue.WorkloadEvicted, kueue.WorkloadQuotaReserved, kueue.WorkloadRequeued} {
+	for _, name := range []string{kueue.WorkloadRequeued} {
 		cond := apimeta.FindStatusCondition(wl.Status.Conditions, name)
 		if cond == nil || !strings.Contains(cond.Message, until) {
 			j.fail("conditions, words", "%s of %s does not say that it waits until %s: %+v", name, wl.Name, until, cond)
@@ -67,7 +62,7 @@ func (j *judge) words(wl *kueue.Workload) {
 	}
 }
 
-var askedBy = regexp.MustCompile(`Admission check\(s\) (\S+) asked for a retry`)
+var askedBy = regexp.MustCompile(`AdmissionChecks? in Retry state: `)
 
 // batchJobs: none runs without quota, and the workload of one that waits is where its job
 // is, with its priority.
@@ -159,7 +154,7 @@ func (j *judge) wait(old, wl *kueue.Workload) {
 	asks := slices.ContainsFunc(append(slices.Clone(old.Status.AdmissionChecks), wl.Status.AdmissionChecks...), func(check kueue.AdmissionCheckState) bool {
 		return check.State == kueue.CheckStateRetry && j.isRequired(old, check.Name)
 	})
-	if was.Equal(is) || !asks || j.unanswered {
+	if was.Equal(is) || is.IsZero() || !asks || j.unanswered {
 		return
 	}
 	j.silent[wl.Name] = fmt.Sprintf("%s, from %s to %s", describe(wl), j.at(was), j.at(is))
