@@ -102,7 +102,7 @@ func clock(n int) string {
 		return now.Add(40 * time.Second).Format(time.RFC3339)
 	case 24:
 		return now.Add(-30 * time.Second).Format(time.RFC3339)
-	case 26:
+	case 25:
 		return "9999-12-31T23:59:59Z"
 	}
 	return ""

@@ -133,7 +133,7 @@ func (j *judge) job(write memapi.Write) {
 		wl := versions[slices.Max(slices.Collect(maps.Keys(versions)))]
 		isOwned := slices.ContainsFunc(wl.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == write.New.GetUID() })
 		if isOwned && workload.IsAdmitted(wl) && !workloadevict.IsEvicted(wl) && !workloadfinish.IsFinished(wl) {
-			j.fail("a job that may run", "%s stops %s of %s", write.Caller, write.New.GetName(), describe(wl))
+			j.fail("rule 3, job that may run", "%s stops %s of %s", write.Caller, write.New.GetName(), describe(wl))
 		}
 	}
 }

@@ -57,12 +57,50 @@ import (
 	"kueue-acrequeueafter/lab/simulation/memapi"
 
 	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
-	"sigs.k8s.io/kueue/pkg/workload/requeue"
 	workloadfinish "sigs.k8s.io/kueue/pkg/workload/finish"
 )
 
-// judge holds every write to the rules of the KEP. It computes deadlines on its
-// own, from the objects alone.
+// rules are those that are judged, by the numbers of the KEP's. A finding has the name.
+var rules = map[string]string{
+	"rule 1":                   "a delay counts from the eviction that a Retry caused, or later, in whole seconds",
+	"rule 1, refused":          "the API refuses no write of Kueue as invalid, whatever a check has asked for",
+	"rule 3":                   "a Retry frees the quota at once, and not before the job has stopped, and records the deadline",
+	"rule 3, pods":             "no job has pods without quota",
+	"rule 3, waiting pod":      "a pod that waits is not deleted, it has not run",
+	"rule 3, job that may run": "no job is stopped that holds quota",
+	"rule 4":                   "what checks say later moves the deadline, until it is over",
+	"rule 4, words":            "Requeued tells until when a workload waits, and for which checks",
+	"rule 5":                   "no status of a workload that waits is written to say the same",
+	"rule 5, no rest":          "Kueue comes to an end",
+	"rule 6":                   "a requeue has all checks Pending, without delays",
+	"rule 6, owner":            "Kueue does not own a delay that a controller has applied",
+	"rule 6 and 10":            "each retry counts once, and a success has its check count from 0",
+	"rule 7, never early":      "nothing is requeued or reserved before its deadline",
+	"rule 7, never stuck":      "nothing waits for longer than that",
+	"rule 7, free quota":       "no quota is free for which somebody waits",
+	"rule 7, quota":            "quota is reserved with an admission, for the pods that there are",
+	"rule 7, second pass":      "quota is given once, and a node is chosen for those who hold it",
+	"rule 8":                   "a Rejected deactivates, and nothing else does without a reason",
+	"rule 9":                   "no answer of a check is undone unseen",
+	"rule 10":                  "no check that is Ready keeps its count",
+	"rule 11":                  "a deactivation leaves nothing, and a drained queue is",
+	"rule 11, retention":       "the retention of a job counts from the last deactivation",
+	"rule 13":                  "only WaitForPodsReady writes requeueState.count",
+	"rule 14":                  "ProvisioningRequests have new numbers, and back off as their strategy says",
+	"rule 15, worker":          "MultiKueue runs a workload on one worker",
+	"rule 16":                  "all have their places in the queue, and keep them",
+	"rule 17, delay":           "a bare Retry gets the delay of its policy",
+	"rule 17, limit":           "a policy's limit is neither missed nor exceeded",
+	"rule 18":                  "the workload of one that waits is in the queue of its job, with its priority",
+	"sight, counts":            "all counts include those that wait",
+	"sight, events":            "an event tells of a delay that begins or changes",
+	"gate off, never early":    "with the gate off what waits is not requeued before its time",
+	"gate off, never stuck":    "nor later",
+	endOfBase:                  "no failure: the schedule ends here",
+}
+
+// judge holds every write to these. It computes deadlines on its own, from the objects
+// alone.
 type judge struct {
 	world *World
 	// unready are the jobs whose pods do not become ready.
@@ -98,9 +136,6 @@ type judge struct {
 	deadTimers bool
 	// changed is when something was written last.
 	changed time.Time
-	// movedGateOff are the times to which the base has moved a wait that was recorded
-	// before. It leaves the words, with which the wait may go on with the gate on.
-	movedGateOff map[string]time.Time
 	// differs: the one case was there in which the gate off is not as the base.
 	differs bool
 	// deactivated is when a workload was so last, givenUp when Kueue last evicted it for a
@@ -209,7 +244,6 @@ func newJudge(w *World) *judge {
 		asked:          make(map[string]map[kueue.AdmissionCheckReference]asked),
 		excused:        make(map[string]bool),
 		leftToBase:     make(map[string]bool),
-		movedGateOff:   make(map[string]time.Time),
 		deactivated:    make(map[string]time.Time),
 		givenUp:        make(map[string]time.Time),
 		reactivated:    make(map[string]bool),
@@ -292,6 +326,9 @@ func expression(variable, otherwise string) *regexp.Regexp {
 }
 
 func (j *judge) fail(rule, format string, args ...any) {
+	if rules[rule] == "" {
+		panic("there is no " + rule)
+	}
 	if j.first == nil && only.MatchString(rule) && !ignored.MatchString(rule) {
 		j.first = &Violation{Rule: rule, Detail: fmt.Sprintf(format, args...)}
 		j.world.note("!! %v", j.first)
@@ -428,7 +465,7 @@ func (j *judge) onWrite(write memapi.Write) {
 	if workload.HasQuotaReservation(wl) != (wl.Status.Admission != nil) {
 		// Upstream's controllers do not survive that. With the gate off, and merge patches, the
 		// base writes a reservation over an eviction that it has not seen.
-		rule := "quota and admission"
+		rule := "rule 7, quota"
 		if !features.Enabled(features.ACRequeueAfter) && features.Enabled(features.WorkloadRequestUseMergePatch) {
 			rule = endOfBase
 		}
@@ -519,8 +556,8 @@ func (j *judge) releases(wl *kueue.Workload) {
 	j.released, j.unseenRelease = time.Now(), j.localQueues[string(wl.Spec.QueueName)].IsZero()
 }
 
-// request: a new one has a new number, unless the last one has not failed, and
-// belongs to a workload that was seen to hold quota.
+// request: a new one has no number of before, and belongs to a workload that was seen to
+// hold quota.
 func (j *judge) request(write memapi.Write) {
 	name, number, _ := strings.Cut(write.New.GetName(), "-"+string(provisioningCheck)+"-")
 	attempt, _ := strconv.Atoi(number)
@@ -540,7 +577,7 @@ func (j *judge) request(write memapi.Write) {
 	j.seenEvents["requests"]++
 	j.world.note("  %s creates %s", write.Caller, write.New.GetName())
 	isAnew := attempt == 1 && last.goneGateOff
-	misnumbered := attempt < last.attempt && (attempt != last.attempt || last.failed) && !isAnew
+	misnumbered := attempt < last.attempt && !isAnew
 	if misnumbered && !last.muddled && features.Enabled(features.ACRequeueAfter) {
 		j.fail("rule 14", "%s is created after attempt %d, failed: %v", write.New.GetName(), last.attempt, last.failed)
 	}
@@ -585,8 +622,8 @@ func (j *judge) spoke(write memapi.Write, old, wl *kueue.Workload) {
 				}
 			}
 		}
-		if owner := ownedByKueue(write.New, check.Name); check.RequeueAfterSeconds != nil && owner != "" && !j.isDelayOfPolicy(wl, check) && features.Enabled(features.ACRequeueAfter) && !j.world.config.SwitchGate {
-			j.fail("rule 6, a delay is its controller's", "%s owns the delay of check %s of %s: %s", owner, check.Name, wl.Name, checkText(check))
+		if owner := ownedByKueue(write.New, check.Name); check.RequeueAfterSeconds != nil && owner != "" && features.Enabled(features.ACRequeueAfter) && !j.world.config.SwitchGate {
+			j.fail("rule 6, owner", "%s owns the delay of check %s of %s: %s", owner, check.Name, wl.Name, checkText(check))
 		}
 	}
 }
@@ -695,7 +732,7 @@ func (j *judge) answered(call *memapi.Call, err error) {
 	if apierrors.IsInvalid(err) && !isMove && !isBack && features.Enabled(features.ACRequeueAfter) {
 		j.mu.Lock()
 		defer j.mu.Unlock()
-		j.fail("rule 1, no write is refused", "%s %s: %v", call.Caller, call, err)
+		j.fail("rule 1, refused", "%s %s: %v", call.Caller, call, err)
 	}
 	if err == nil && call.GVR.Resource == "workloads" && call.Verb != "POST" && call.Verb != "DELETE" {
 		j.mu.Lock()
@@ -856,7 +893,7 @@ func (j *judge) asks(old, wl *kueue.Workload, check kueue.AdmissionCheckState) a
 	if check.RequeueAfterSeconds != nil || !j.world.config.Policy || check.Name != policyCheck {
 		return result
 	}
-	result.bare, result.said = check.PolicyDelaySeconds == nil || !requeue.IsWaiting(old), time.Now()
+	result.bare, result.said = check.PolicyDelaySeconds == nil || !waitsByCheck(old), time.Now()
 	return result
 }
 
@@ -885,19 +922,12 @@ func (j *judge) given(wl *kueue.Workload) {
 // delayOf is what the check asks for, or the shortest that its policy may have for it.
 func (j *judge) delayOf(wl *kueue.Workload, check kueue.AdmissionCheckState) time.Duration {
 	if check.RequeueAfterSeconds == nil && j.world.config.Policy && check.Name == policyCheck {
-		if check.PolicyDelaySeconds != nil && requeue.IsWaiting(wl) {
+		if check.PolicyDelaySeconds != nil && waitsByCheck(wl) {
 			return time.Duration(*check.PolicyDelaySeconds) * time.Second
 		}
 		return policyDelay(wl, policyBases[0], ptr.Deref(check.RetryCount, 0))
 	}
 	return time.Duration(ptr.Deref(check.RequeueAfterSeconds, 0)) * time.Second
-}
-
-// isDelayOfPolicy returns true for a delay that Kueue gives a check itself.
-func (j *judge) isDelayOfPolicy(wl *kueue.Workload, check kueue.AdmissionCheckState) bool {
-	return j.world.config.Policy && check.Name == policyCheck && slices.ContainsFunc(policyBases, func(base int32) bool {
-		return time.Duration(*check.RequeueAfterSeconds)*time.Second == policyDelay(wl, base, ptr.Deref(check.RetryCount, 0))
-	})
 }
 
 // policyDelay computes the delay of retryPolicy, with other means than Kueue does.
@@ -942,13 +972,9 @@ func (j *judge) deadlines(wl *kueue.Workload) []time.Time {
 
 // deadlineOf is the deadline if these checks are required.
 func (j *judge) deadlineOf(wl *kueue.Workload, isRequired func(*kueue.Workload, kueue.AdmissionCheckReference) bool) time.Time {
-	var until, evictedAt time.Time
-	evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
-	if evicted != nil && evicted.Status == metav1.ConditionTrue {
+	until, evictedAt := j.podsReadyUntil[wl.Name], time.Time{}
+	if evicted, byCheck := workloadevict.IsEvictedByAdmissionCheck(wl); byCheck {
 		evictedAt = evicted.LastTransitionTime.Time
-		if evicted.Reason == kueue.WorkloadEvictedByPodsReadyTimeout {
-			until = j.podsReadyUntil[wl.Name]
-		}
 	}
 	for _, check := range wl.Status.AdmissionChecks {
 		if check.State != kueue.CheckStateRetry || !isRequired(wl, check.Name) {
@@ -957,10 +983,6 @@ func (j *judge) deadlineOf(wl *kueue.Workload, isRequired func(*kueue.Workload, 
 		said, found := j.asked[wl.Name][check.Name]
 		if !found {
 			said = asked{delay: j.delayOf(wl, check), at: check.LastTransitionTime.Time}
-		}
-		if said.at.UTC().Year() <= 1 {
-			// Kueue cannot write it, and takes this for it, which may be ahead of its clock.
-			said.at = wl.CreationTimestamp.Time
 		}
 		if said.delay > 0 {
 			until = later(until, later(said.at, evictedAt).Add(said.delay))
@@ -977,8 +999,8 @@ func (j *judge) deadlineOf(wl *kueue.Workload, isRequired func(*kueue.Workload, 
 
 func (j *judge) statusWrite(process, manager string, old, wl *kueue.Workload) {
 	evictedNow := !conditionTrue(old, kueue.WorkloadEvicted) && conditionTrue(wl, kueue.WorkloadEvicted)
-	if evictedNow {
-		j.backsOff(wl)
+	if _, timedOut := workloadevict.IsEvictedByPodsReadyTimeout(wl); timedOut && evictedNow {
+		j.podsReadyUntil[wl.Name] = requeueAt(wl)
 	}
 	if !workload.IsActive(wl) && wl.Status.RequeueState == nil {
 		delete(j.podsReadyUntil, wl.Name)
@@ -1009,7 +1031,7 @@ func (j *judge) statusWrite(process, manager string, old, wl *kueue.Workload) {
 		}
 		for i, assignment := range wl.Status.Admission.PodSetAssignments {
 			if len(wl.Status.ReclaimablePods) == 0 && *assignment.Count != wl.Spec.PodSets[i].Count {
-				j.fail("quota and admission", "quota for %d of %d pods is reserved for %s", *assignment.Count, wl.Spec.PodSets[i].Count, describe(wl))
+				j.fail("rule 7, quota", "quota for %d of %d pods is reserved for %s", *assignment.Count, wl.Spec.PodSets[i].Count, describe(wl))
 			}
 		}
 	}
@@ -1017,10 +1039,8 @@ func (j *judge) statusWrite(process, manager string, old, wl *kueue.Workload) {
 	if requeued {
 		j.seenEvents["requeues"]++
 	}
-	// A stopped queue has the checks set back, and does not say that the workload is requeued;
-	// after another eviction its reason is another one.
-	isBack := requeued || !deactivated && (queueStopped(wl) && resetFromRetry(old, wl) ||
-		!requeueAt(old).IsZero() && !conditionTrue(old, kueue.WorkloadRequeued) && conditionTrue(wl, kueue.WorkloadRequeued))
+	// After another eviction its reason is another one.
+	isBack := requeued || !deactivated && !requeueAt(old).IsZero() && !conditionTrue(old, kueue.WorkloadRequeued) && conditionTrue(wl, kueue.WorkloadRequeued)
 	if until := j.deadline(old); isBack && j.decided.Before(until) {
 		j.fail("rule 7, never early", "%s is requeued although it has to wait until %s: %s", wl.Name, j.at(until), describe(old))
 	}
@@ -1033,11 +1053,6 @@ func (j *judge) statusWrite(process, manager string, old, wl *kueue.Workload) {
 		// The checks that were required are those of the flavors that it had.
 		evicted := wl.DeepCopy()
 		evicted.Status.Admission = old.Status.Admission
-		// The delay of a policy is recorded by the reconciler, which has not looked yet.
-		isGiven := !j.asked[wl.Name][policyCheck].bare
-		if until := j.deadline(evicted); false && isGiven && !deactivated && until.After(cond.LastTransitionTime.Time) && requeueAt(wl).Before(until) && cond.Reason != kueue.WorkloadEvictedByAdmissionCheck {
-			j.fail("rule 12", "%s is evicted with requeueAt %s, before %s: %s", wl.Name, j.at(requeueAt(wl)), j.at(until), describe(wl))
-		}
 		if cond.Reason == kueue.WorkloadEvictedByAdmissionCheck {
 			j.dated(evicted, cond.LastTransitionTime.Time)
 			anyCheck := func(*kueue.Workload, kueue.AdmissionCheckReference) bool { return true }
@@ -1058,7 +1073,6 @@ func (j *judge) statusWrite(process, manager string, old, wl *kueue.Workload) {
 	}
 	j.requeueCount(old, wl, evictedNow, deactivated)
 	j.clocks(process, wl, evictedNow || takenOut(old, wl), requeued)
-	j.generations(old, wl)
 	j.topology(old, wl)
 	if takenOut(old, wl) {
 		j.seenEvents["taken out of the queue"]++
@@ -1084,7 +1098,7 @@ func (j *judge) statusWrite(process, manager string, old, wl *kueue.Workload) {
 			taken = append(taken, before.Name)
 			continue
 		}
-		if before.State == kueue.CheckStateRetry && after.State != kueue.CheckStateRetry && !deactivated && !requeued && !queueStopped(wl) {
+		if before.State == kueue.CheckStateRetry && after.State != kueue.CheckStateRetry && !deactivated && !requeued {
 			j.fail("rule 3", "the Retry of check %s of %s is taken back before the requeue", before.Name, wl.Name)
 		}
 		if before.State == kueue.CheckStateReady && after.State == kueue.CheckStatePending && !deactivated && !requeued && !conditionTrue(wl, kueue.WorkloadEvicted) && !isOwnCheck(before.Name, process, manager) {
@@ -1130,38 +1144,9 @@ func (j *judge) statusWrite(process, manager string, old, wl *kueue.Workload) {
 	}
 }
 
-// generations: a condition that told of a wait, or tells of one now, is of the
-// generation that was looked at.
-func (j *judge) generations(old, wl *kueue.Workload) {
-	seen := j.versionSeenOf(wl.Name)
-	if seen == nil || seen.Generation != wl.Generation {
-		return
-	}
-	for _, cond := range wl.Status.Conditions {
-		before := apimeta.FindStatusCondition(old.Status.Conditions, cond.Type)
-		if before != nil && before.Message != cond.Message && len(times(*before))+len(times(cond)) > 0 && cond.ObservedGeneration != wl.Generation {
-			j.fail("conditions, generation", "%s of %s has the observed generation %d of %d: %s", cond.Type, wl.Name, cond.ObservedGeneration, wl.Generation, cond.Message)
-		}
-	}
-}
-
-// times are those that a condition tells of.
-func times(cond metav1.Condition) []string {
-	switch cond.Type {
-	case kueue.WorkloadEvicted, kueue.WorkloadQuotaReserved, kueue.WorkloadRequeued:
-		return timestamp.FindAllString(cond.Message, -1)
-	}
-	return nil
-}
-
-var timestamp = regexp.MustCompile(`\d{4,}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`)
-
 // statusWriteGateOff: a workload that was left waiting when the gate was switched
 // off is requeued at the time that was recorded.
 func (j *judge) statusWriteGateOff(old, wl *kueue.Workload) {
-	if !requeueAt(old).IsZero() && !requeueAt(wl).IsZero() && !requeueAt(wl).Equal(requeueAt(old)) {
-		j.movedGateOff[wl.Name] = requeueAt(wl)
-	}
 	// The base writes over what it has not seen, its scheduler over what came since its
 	// cycle began.
 	isNew := j.world.config.Blocking || j.decided.Sub(j.decidedOn.at[wl.Name]) < known
@@ -1198,25 +1183,10 @@ func (j *judge) statusWriteGateOff(old, wl *kueue.Workload) {
 // takenOut: a queued workload has to wait for a check. One that was stopped for a check, as
 // by the gate off, is not queued, and its delays count from that eviction.
 func takenOut(old, wl *kueue.Workload) bool {
-	before := apimeta.FindStatusCondition(old.Status.Conditions, kueue.WorkloadRequeued)
 	after := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
 	_, byCheck := workloadevict.IsEvictedByAdmissionCheck(wl)
-	isStopped := before != nil && before.Status == metav1.ConditionFalse && before.Reason == kueue.WorkloadEvictedByAdmissionCheck
-	return byCheck && !isStopped && requeueAt(old).IsZero() && !requeueAt(wl).IsZero() && !workload.HasQuotaReservation(old) &&
+	return byCheck && !waitsByCheck(old) && requeueAt(old).IsZero() && !requeueAt(wl).IsZero() && !workload.HasQuotaReservation(old) &&
 		after != nil && after.Status == metav1.ConditionFalse
-}
-
-// backsOff takes in the backoff of an eviction by WaitForPodsReady, if that is what it is for.
-func (j *judge) backsOff(wl *kueue.Workload) {
-	if _, timedOut := workloadevict.IsEvictedByPodsReadyTimeout(wl); !timedOut || requeueAt(wl).IsZero() {
-		return
-	}
-	backoff := time.Duration(min(podsReadyBase<<max(requeueStateCount(wl)-1, 0), podsReadyMax)) * time.Second
-	until := j.decided.Add(backoff).Truncate(time.Second)
-	if requeueAt(wl).Before(until) {
-		j.fail("rule 13", "%s is evicted with requeueAt %s, and the backoff ends at %s: %s", wl.Name, j.at(requeueAt(wl)), j.at(until), describe(wl))
-	}
-	j.podsReadyUntil[wl.Name] = until
 }
 
 // evictionMoved: a workload that stays evicted has the eviction moved by the start of a wait
@@ -1302,6 +1272,12 @@ func (j *judge) requeueCount(old, wl *kueue.Workload, evictedNow, deactivated bo
 	}
 }
 
+// waitsByCheck returns true for one that is recorded to wait for its checks.
+func waitsByCheck(wl *kueue.Workload) bool {
+	requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
+	return requeued != nil && requeued.Status == metav1.ConditionFalse && requeued.Reason == kueue.WorkloadEvictedByAdmissionCheck
+}
+
 func requeueStateCount(wl *kueue.Workload) int32 {
 	if wl.Status.RequeueState == nil {
 		return 0
@@ -1323,11 +1299,6 @@ func isDeactivation(wl *kueue.Workload) bool {
 // isDeactivated leaves out one that is activated again, and is queued.
 func isDeactivated(wl *kueue.Workload) bool {
 	return isDeactivation(wl) && !(workload.IsActive(wl) && !conditionTrue(wl, kueue.WorkloadDeactivationTarget) && conditionTrue(wl, kueue.WorkloadRequeued))
-}
-
-func queueStopped(wl *kueue.Workload) bool {
-	requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
-	return requeued != nil && requeued.Status == metav1.ConditionFalse && strings.HasSuffix(requeued.Reason, "QueueStopped")
 }
 
 func requeuedAgain(old, wl *kueue.Workload) bool {
@@ -1360,9 +1331,6 @@ func (j *judge) quiet() error {
 	overdue := 2*time.Second + j.world.apart()
 	for _, wl := range j.world.workloads() {
 		if workloadfinish.IsFinished(wl) {
-			if features.Enabled(features.ACRequeueAfter) {
-				j.oldTimes(wl)
-			}
 			continue
 		}
 		if !features.Enabled(features.ACRequeueAfter) {
@@ -1373,10 +1341,12 @@ func (j *judge) quiet() error {
 			}
 			continue
 		}
-		j.leftovers(wl)
 		j.worker(wl)
 		retry, rejected := 0, 0
 		for _, check := range wl.Status.AdmissionChecks {
+			if check.State == kueue.CheckStateReady && ptr.Deref(check.RetryCount, 0) > 0 {
+				j.fail("rule 10", "a success is not counted from: %s: %s", wl.Name, checkText(check))
+			}
 			if j.isRequired(wl, check.Name) {
 				switch check.State {
 				case kueue.CheckStateRetry:
@@ -1398,6 +1368,9 @@ func (j *judge) quiet() error {
 			}
 			continue
 		}
+		if workloadevict.IsEvictedByDeactivation(wl) && canStop {
+			j.fail("rule 11", "it is active again, and evicted by its deactivation: %s", describe(wl))
+		}
 		if rejected > 0 {
 			j.fail("rule 8", "rejected, and still active: %s", describe(wl))
 		}
@@ -1414,12 +1387,11 @@ func (j *judge) quiet() error {
 		case now.Before(until):
 			requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
 			_, afterTimeout := workloadevict.IsEvictedByPodsReadyTimeout(wl)
-			late := requeueAt(wl).Sub(until)
-			// The backoff of WaitForPodsReady is known to a second only, once it was moved.
-			if late < 0 || late > time.Second || late > 0 && !afterTimeout || requeued == nil || requeued.Status != metav1.ConditionFalse {
+			// Beside a backoff of WaitForPodsReady the time may stay where it was.
+			if late := requeueAt(wl).Sub(until); late < 0 || late > 0 && !afterTimeout || requeued == nil || requeued.Status != metav1.ConditionFalse {
 				j.fail("rule 4", "%s should wait until %s: %s", wl.Name, j.at(until), describe(wl))
-			} else if until.After(j.podsReadyUntil[wl.Name]) && !j.world.config.SwitchGate {
-				j.words(wl)
+			} else if !afterTimeout && !j.world.config.SwitchGate {
+				j.words(wl, requeued.Message)
 			}
 		case now.Sub(until) > overdue && !(j.world.config.SwitchGate && requeueStateCount(wl) > 0 && now.Sub(requeueAt(wl)) <= overdue):
 			// With the gate off v0.14's provisioning backs off by requeueState.
@@ -1445,36 +1417,6 @@ func (j *judge) quiet() error {
 		j.jobSets()
 	}
 	return j.first
-}
-
-// oldTimes: nothing tells of a wait that is over.
-func (j *judge) oldTimes(wl *kueue.Workload) {
-	until := requeueAt(wl).UTC().Format(time.RFC3339)
-	movedGateOff := !requeueAt(wl).IsZero() && requeueAt(wl).Equal(j.movedGateOff[wl.Name])
-	for _, cond := range wl.Status.Conditions {
-		if cond.Type != kueue.WorkloadRequeued || cond.Status != metav1.ConditionFalse || workloadfinish.IsFinished(wl) || !workload.IsActive(wl) {
-			continue // what they tell stays true
-		}
-		for _, at := range times(cond) {
-			if at != until && !movedGateOff {
-				j.fail("conditions, old times", "%s of %s tells of %s, not of %s: %s", cond.Type, wl.Name, at, until, cond.Message)
-			}
-		}
-		if (requeueAt(wl).IsZero() || workloadfinish.IsFinished(wl)) && strings.Contains(cond.Message, "waiting until") {
-			j.fail("conditions, old times", "%s of %s tells of a wait that is over: %s", cond.Type, wl.Name, cond.Message)
-		}
-	}
-}
-
-// leftovers: nothing tells of a wait that is over, no check keeps a delay that
-// nobody asks for, and none that is Ready counts.
-func (j *judge) leftovers(wl *kueue.Workload) {
-	j.oldTimes(wl)
-	for _, check := range wl.Status.AdmissionChecks {
-		if check.State == kueue.CheckStateReady && ptr.Deref(check.RetryCount, 0) > 0 {
-			j.fail("rule 10", "a success is not counted from: %s: %s", wl.Name, checkText(check))
-		}
-	}
 }
 
 // isPending: it is to be in the queue, whether it waits or not.
@@ -1607,7 +1549,7 @@ func newPendingNumbers() *pendingNumbers {
 
 func (j *judge) count(what string, n, least, most int, pending any) {
 	if n < least || n > most {
-		j.fail("counts", "%s: %d, not from %d to %d: %v", what, n, least, most, pending)
+		j.fail("sight, counts", "%s: %d, not from %d to %d: %v", what, n, least, most, pending)
 	}
 }
 
@@ -1655,19 +1597,19 @@ func (j *judge) queueNumbers(queue string, pending map[string]bool, isTried bool
 			if _, found := pending[info.Obj.Name]; !found || queued[info.Obj.Name] {
 				// A copy that was listed may be added after the reservation, as in the base.
 				if others++; others > tried && !j.world.config.Late {
-					j.fail("counts", "%s has %s twice or without need in its queue", p.name, describe(info.Obj))
+					j.fail("sight, counts", "%s has %s twice or without need in its queue", p.name, describe(info.Obj))
 				}
 			}
 			queued[info.Obj.Name] = true
 			if now := j.misplaced(p, info.Obj); now != nil {
 				if misplaced++; misplaced > tried {
-					j.fail("positions", "%s has %s in its queue as it was: %s", p.name, describe(now), describe(info.Obj))
+					j.fail("rule 16", "%s has %s in its queue as it was: %s", p.name, describe(now), describe(info.Obj))
 				}
 			}
 		}
 		for name, isOptional := range pending {
 			if !queued[name] && !isOptional {
-				j.fail("counts", "%s does not have %s in its queue", p.name, name)
+				j.fail("sight, counts", "%s does not have %s in its queue", p.name, name)
 			}
 		}
 		n, _ := p.queues.Pending(cq)

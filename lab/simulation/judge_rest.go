@@ -19,7 +19,6 @@ package simulation
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -46,23 +45,16 @@ import (
 
 // What is judged when all is at rest beside the deadlines, and what no write is for.
 
-// words: the conditions of one that waits for its checks say until when, and which those
-// are, at the moment at which the deadline changed last.
-func (j *judge) words(wl *kueue.Workload) {
-	until := requeueAt(wl).UTC().Format(time.RFC3339)
-	for _, name := range []string{kueue.WorkloadRequeued} {
-		cond := apimeta.FindStatusCondition(wl.Status.Conditions, name)
-		if cond == nil || !strings.Contains(cond.Message, until) {
-			j.fail("conditions, words", "%s of %s does not say that it waits until %s: %+v", name, wl.Name, until, cond)
-			return
-		}
-		if !askedBy.MatchString(cond.Message) {
-			j.fail("conditions, words", "%s of %s does not say which checks asked for the retry: %s", name, wl.Name, cond.Message)
-		}
+// words: the message of Requeued says until when it waits, and which checks ask for that.
+func (j *judge) words(wl *kueue.Workload, message string) {
+	missing := slices.ContainsFunc(wl.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
+		return check.State == kueue.CheckStateRetry && j.deadlineOf(wl, func(_ *kueue.Workload, name kueue.AdmissionCheckReference) bool { return name == check.Name }).Equal(requeueAt(wl)) &&
+			!strings.Contains(message, string(check.Name))
+	})
+	if until := requeueAt(wl).UTC().Format(time.RFC3339); missing || !strings.Contains(message, until) {
+		j.fail("rule 4, words", "Requeued of %s does not say who asks it to wait until %s: %s", wl.Name, until, message)
 	}
 }
-
-var askedBy = regexp.MustCompile(`AdmissionChecks? in Retry state: `)
 
 // batchJobs: none runs without quota, and the workload of one that waits is where its job
 // is, with its priority.
@@ -148,7 +140,7 @@ func (j *judge) unchanged(call *memapi.Call) {
 	}
 }
 
-// wait: there is an event when a wait for checks begins or changes, and when it ends.
+// wait: there is an event when a wait for checks begins or changes.
 func (j *judge) wait(old, wl *kueue.Workload) {
 	was, is := requeueAt(old), requeueAt(wl)
 	asks := slices.ContainsFunc(append(slices.Clone(old.Status.AdmissionChecks), wl.Status.AdmissionChecks...), func(check kueue.AdmissionCheckState) bool {
@@ -168,7 +160,7 @@ func (j *judge) event(obj runtime.Object, reason string) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if reason == "Requeued" || reason == "RequeueDelayed" || reason == kueue.WorkloadFinished || strings.HasPrefix(reason, "EvictedDueTo") {
+	if reason == "RequeueDelayed" || strings.HasPrefix(reason, "EvictedDueTo") {
 		delete(j.silent, wl.Name)
 	}
 }
@@ -182,7 +174,7 @@ func (j *judge) crashed() {
 
 func (j *judge) events() {
 	for _, wait := range j.silent {
-		j.fail("events", "the wait has changed, and no event tells of it: %s", wait)
+		j.fail("sight, events", "the wait has changed, and no event tells of it: %s", wait)
 	}
 }
 

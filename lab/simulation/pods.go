@@ -155,6 +155,6 @@ func (j *judge) pod(write memapi.Write) {
 		panic(err)
 	}
 	if len(pod.Spec.SchedulingGates) > 0 && !j.world.config.Retention {
-		j.fail("a pod that has not run", "%s deletes %s", write.Caller, pod.Name)
+		j.fail("rule 3, waiting pod", "%s deletes %s", write.Caller, pod.Name)
 	}
 }

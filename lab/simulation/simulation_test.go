@@ -306,28 +306,14 @@ var corpus = []handmade{
 		name: "the last time that there is",
 		Schedule: Schedule{
 			Config: Config{Replicas: 1},
-			Steps:  []Step{{Op: OpRetry, C: 26 * 8}, {Op: OpSettle}, {Op: OpAnswer, C: 1}, {Op: OpSettle}},
-		},
-	},
-	{
-		name: "a time after the last",
-		Schedule: Schedule{
-			Config: Config{Replicas: 1},
-			Steps:  []Step{{Op: OpRetry, C: 27 * 8}, {Op: OpSettle}, {Op: OpAnswer, C: 1}, {Op: OpSettle}},
+			Steps:  []Step{{Op: OpRetry, C: 25 * 8}, {Op: OpSettle}, {Op: OpAnswer, C: 1}, {Op: OpSettle}},
 		},
 	},
 	{
 		name: "gate off while one waits for ever",
 		Schedule: Schedule{
 			Config: Config{Replicas: 1, SwitchGate: true, EndsOff: true},
-			Steps:  []Step{{Op: OpRetry, C: 26 * 8}, {Op: OpSettle}},
-		},
-	},
-	{
-		name: "the first time that there is",
-		Schedule: Schedule{
-			Config: Config{Replicas: 1},
-			Steps:  []Step{{Op: OpRetry, C: 5}, {Op: OpSettle}, {Op: OpAnswer, A: 1, C: 25*8 + 1}, {Op: OpActive}, {Op: OpSettle}},
+			Steps:  []Step{{Op: OpRetry, C: 25 * 8}, {Op: OpSettle}},
 		},
 	},
 	{

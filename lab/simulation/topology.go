@@ -112,14 +112,14 @@ func (j *judge) topology(old, wl *kueue.Workload) {
 		return
 	}
 	if !workload.IsAdmitted(old) && workload.IsAdmitted(wl) && !hasNodeAssigned(wl) {
-		j.fail("second pass", "%s is admitted without a node", describe(wl))
+		j.fail("rule 7, second pass", "%s is admitted without a node", describe(wl))
 	}
 	if hasNodeAssigned(old) || !hasNodeAssigned(wl) {
 		return
 	}
 	j.seenEvents["second passes"]++
 	if !workload.HasQuotaReservation(old) || workloadevict.IsEvicted(old) || workload.HasRetryChecks(old) || workload.HasRejectedChecks(old) {
-		j.fail("second pass", "a node is chosen for %s", describe(old))
+		j.fail("rule 7, second pass", "a node is chosen for %s", describe(old))
 	}
 }
 
@@ -127,6 +127,6 @@ func (j *judge) topology(old, wl *kueue.Workload) {
 // same one for whom it has chosen a node.
 func (j *judge) overcommitted(held int) {
 	if j.world.config.Replicas == 1 && held > cpus {
-		j.fail("second pass", "quota for %d is held by %d", cpus, held)
+		j.fail("rule 7, second pass", "quota for %d is held by %d", cpus, held)
 	}
 }
