@@ -18,7 +18,6 @@ IN_SIMULATION = cd $(SIMULATION_DIR) && $(1) -test.timeout 60m -test.v -test.run
 
 .PHONY: test-simulation
 test-simulation: fresh-tree simulation-binaries ## Run random schedules of the real code, and show that it finds known mistakes (SIMULATION_CHECKS=500).
-	@cd $(SIMULATION_DIR) && go test ./mutants
 	$(call say,simulation: $(SIMULATION_CHECKS) schedules with each way of writing; the mutants; the gate switched; the gate off (minutes))
 	@$(MAKE) -j2 --output-sync=target AS_IS=1 simulate-apply simulate-merge-patch simulate-gate simulate-mutants
 

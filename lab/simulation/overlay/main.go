@@ -15,8 +15,8 @@ limitations under the License.
 */
 
 // Command overlay writes changes for "go test -overlay": the mutants of the tree, the
-// baseline, in which the patched files are as upstream has them, or the faults of
-// memapi, whose folder takes the place of the tree.
+// baseline, in which the patched files are as upstream has them with its fixes, or the
+// faults of memapi, whose folder takes the place of the tree.
 package main
 
 import (
@@ -52,20 +52,30 @@ func main() {
 	}
 }
 
-// writeBaseline writes the patched files as upstream has them. The new fields of structs
-// stay, since the new files do not compile without, and the gate.
+// writeBaseline writes the patched files as they are before the gate comes: upstream's, with
+// the fixes, which are not behind it. The new fields of structs stay, since the new files do
+// not compile without, and the gate.
 func writeBaseline(tree, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	// The tag is set by tools/patchset.
-	files, err := git(tree, "diff", "--name-only", "--diff-filter=M", "base", "HEAD", "--", "pkg", ":!pkg/features", ":!*_test.go")
+	// The tag is set by tools/patchset, which makes a commit of each patch.
+	commits, err := git(tree, "log", "--reverse", "--format=%H", "-S", "ACRequeueAfter", "base..HEAD", "--", "pkg/features")
+	if err != nil {
+		return err
+	}
+	gate, _, found := strings.Cut(commits, "\n")
+	if !found {
+		return fmt.Errorf("no commit of %s has the gate: run make tree", tree)
+	}
+	base := gate + "^"
+	files, err := git(tree, "diff", "--name-only", "--diff-filter=M", base, "HEAD", "--", "pkg", ":!pkg/features", ":!*_test.go")
 	if err != nil {
 		return err
 	}
 	replace := make(map[string]string)
 	for _, file := range strings.Fields(files) {
-		source, err := git(tree, "show", "base:"+file)
+		source, err := git(tree, "show", base+":"+file)
 		if err != nil {
 			return err
 		}
@@ -88,9 +98,6 @@ func writeBaseline(tree, dir string) error {
 			return err
 		}
 		replace[from] = to
-	}
-	if len(replace) == 0 {
-		return fmt.Errorf("nothing in %s differs from the tag base: run make tree", tree)
 	}
 	data, err := json.MarshalIndent(map[string]any{"Replace": replace}, "", "  ")
 	if err != nil {
