@@ -162,20 +162,11 @@ func (f *faults) gauges(ctx context.Context) (map[string]map[string]int, error) 
 				continue
 			}
 			for _, series := range family.Metric {
-				all[r.name][name+ofCheck(series)] += int(series.Gauge.GetValue())
+				all[r.name][name] += int(series.Gauge.GetValue())
 			}
 		}
 	}
 	return all, nil
-}
-
-func ofCheck(series *dto.Metric) string {
-	for _, label := range series.Label {
-		if label.GetName() == "admission_check" {
-			return " of " + label.GetValue()
-		}
-	}
-	return ""
 }
 
 // panics: whatever the API server does, the manager is not to panic.

@@ -181,7 +181,10 @@ func (a ask) delay() time.Duration {
 
 // deadline is the time before which the rules forbid to bring the workload back.
 func (j *judge) deadline(wl *kueue.Workload) time.Time {
-	evictedAt := evictedSince(wl)
+	var evictedAt time.Time
+	if evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted); is(wl, kueue.WorkloadEvicted) && evicted.Reason == kueue.WorkloadEvictedByAdmissionCheck {
+		evictedAt = evicted.LastTransitionTime.Time
+	}
 	var until time.Time
 	for i := range wl.Status.AdmissionChecks {
 		check := &wl.Status.AdmissionChecks[i]
@@ -264,10 +267,7 @@ func (j *judge) spoken(old, wl *kueue.Workload) bool {
 		if a.check != string(check.Name) || check.State != a.state.State {
 			j.fail("harness", wl.Name, "%s instead of %s", checkText(check), checkText(&a.state))
 		}
-		// What Kueue has recorded for an ask without a delay may stay for a while.
-		got, recorded := check.RequeueAfterSeconds, a.state.RequeueAfterSeconds == nil
-		recorded = recorded && (ptr.Deref(got, 0) == 0 || a.check == policyCheck && *got == int32(policyDelay.Seconds()))
-		if !recorded && !ptr.Equal(got, a.state.RequeueAfterSeconds) {
+		if got := check.RequeueAfterSeconds; !ptr.Equal(got, a.state.RequeueAfterSeconds) {
 			j.fail("a delay is its controller's", wl.Name, "%s instead of %s", checkText(check), checkText(&a.state))
 		}
 	}
@@ -384,35 +384,24 @@ type counts struct {
 // expectedGauges are those of the workloads that are pending, and of those that wait.
 func (j *judge) expectedGauges(pending int, waiting []*kueue.Workload) map[string]int {
 	want := map[string]int{pendingGauge: pending, retryGauge + "waiting_workloads": len(waiting)}
-	earliest := func(name string, at time.Time) {
-		if old, found := want[retryGauge+name]; !found || int(at.Unix()) < old {
-			want[retryGauge+name] = int(at.Unix())
-		}
-	}
+	const earliest = retryGauge + "earliest_deadline_timestamp_seconds"
 	for _, wl := range waiting {
-		earliest("earliest_deadline_timestamp_seconds", j.deadline(wl))
-		for i := range wl.Status.AdmissionChecks {
-			check := &wl.Status.AdmissionChecks[i]
-			if count := int(ptr.Deref(check.RetryCount, 0)); check.State == kueue.CheckStateRetry && count > 0 {
-				most := retryGauge + "most_retries of " + string(check.Name)
-				want[most] = max(want[most], count)
-				earliest("oldest_workload_timestamp_seconds of "+string(check.Name), wl.CreationTimestamp.Time)
-			}
+		if at := int(j.deadline(wl).Unix()); want[earliest] == 0 || at < want[earliest] {
+			want[earliest] = at
 		}
 	}
 	return want
 }
 
-// oldWords returns what a condition tells of a wait that is over.
+// oldWords returns what Requeued tells of a wait that is over, or of another time.
 func oldWords(wl *kueue.Workload) string {
-	for _, cond := range wl.Status.Conditions {
-		for _, at := range timestamp.FindAllString(cond.Message, -1) {
-			if at != requeueAt(wl).UTC().Format(time.RFC3339) {
-				return fmt.Sprintf("%s tells of %s", cond.Type, at)
-			}
-		}
-		if cond.Reason == kueue.WorkloadWaitingForRetry && requeueAt(wl).IsZero() {
-			return fmt.Sprintf("%s has the reason %s", cond.Type, cond.Reason)
+	cond := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
+	if cond == nil || cond.Status != metav1.ConditionFalse || is(wl, kueue.WorkloadFinished) || !ptr.Deref(wl.Spec.Active, true) {
+		return ""
+	}
+	for _, at := range timestamp.FindAllString(cond.Message, -1) {
+		if at != requeueAt(wl).UTC().Format(time.RFC3339) {
+			return "Requeued tells of " + at
 		}
 	}
 	return ""
@@ -460,9 +449,6 @@ func (j *judge) look(now time.Time, quota int, told counts) []string {
 				if ptr.Deref(check.RetryCount, 0) > 0 {
 					complain("rule 10", wl, "a success is not counted from")
 				}
-			}
-			if check.State != kueue.CheckStateRetry && ptr.Deref(check.RequeueAfterSeconds, 0) > 0 {
-				complain("rule 6", wl, "a delay without a Retry")
 			}
 		}
 		if words := oldWords(wl); words != "" {

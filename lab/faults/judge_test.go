@@ -81,7 +81,7 @@ func (s *story) reserved(second int) *story {
 
 func (s *story) evicted(second, until int) *story {
 	return s.version(second, func(wl *kueue.Workload) {
-		s.condition(wl, kueue.WorkloadQuotaReserved, "WaitingForRetry", metav1.ConditionFalse)
+		s.condition(wl, kueue.WorkloadQuotaReserved, "Pending", metav1.ConditionFalse)
 		s.condition(wl, kueue.WorkloadEvicted, kueue.WorkloadEvictedByAdmissionCheck, metav1.ConditionTrue)
 		s.condition(wl, kueue.WorkloadRequeued, kueue.WorkloadEvictedByAdmissionCheck, metav1.ConditionFalse)
 		wl.Status.RequeueState = &kueue.RequeueState{RequeueAt: ptr.To(metav1.NewTime(noon.Add(time.Duration(until) * time.Second)))}
@@ -183,22 +183,17 @@ func TestLook(t *testing.T) {
 		pending int
 		want    string
 	}{
-		"it waits":                {story: waits(), at: 11, pending: 1},
-		"its deadline is over":    {story: waits(), at: 12, pending: 1, want: "rule 7, never stuck"},
-		"a delay not recorded":    {story: waits().says(5, "beta", retry(60)), at: 6, pending: 1, want: "rule 4"},
-		"nobody asks":             {story: waits().says(5, "alpha", kueue.AdmissionCheckState{State: kueue.CheckStateReady}), at: 6, pending: 1, want: "rule 4"},
-		"the quota is held":       {story: newStory().reserved(0).says(1, "alpha", retry(10)), at: 2, want: "rule 3"},
-		"rejected":                {story: newStory().reserved(0).says(1, "alpha", kueue.AdmissionCheckState{State: kueue.CheckStateRejected}), at: 2, want: "rule 8"},
-		"quota is free":           {story: waits().requeued(12, 1, 0), at: 13, pending: 1, want: "rule 7, free quota"},
-		"missing in a count":      {story: waits(), at: 3, pending: 0, want: "counts"},
-		"inactive with a Retry":   {story: waits().version(3, func(wl *kueue.Workload) { wl.Spec.Active = ptr.To(false) }), at: 4, want: "rule 11"},
-		"a success that counts":   {story: waits().requeued(12, 1, 0).reserved(12).says(13, "alpha", kueue.AdmissionCheckState{State: kueue.CheckStateReady}), at: 14, want: "rule 10"},
-		"a delay without a Retry": {story: newStory().reserved(0).version(1, func(wl *kueue.Workload) { find(wl, "alpha").RequeueAfterSeconds = ptr.To[int32](5) }), at: 2, want: "rule 6"},
-		"words that stay":         {story: waits().requeued(12, 1, 0).reserved(12).version(13, says(noon.Add(12*time.Second))), at: 14, want: "conditions"},
-		"words of another time":   {story: waits().version(3, says(noon.Add(13*time.Second))), at: 4, pending: 1, want: "conditions"},
-		"a reason that stays": {story: waits().requeued(12, 1, 0).reserved(12).version(13, func(wl *kueue.Workload) {
-			apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadQuotaReserved).Reason = kueue.WorkloadWaitingForRetry
-		}), at: 14, want: "conditions"},
+		"it waits":              {story: waits(), at: 11, pending: 1},
+		"its deadline is over":  {story: waits(), at: 12, pending: 1, want: "rule 7, never stuck"},
+		"a delay not recorded":  {story: waits().says(5, "beta", retry(60)), at: 6, pending: 1, want: "rule 4"},
+		"nobody asks":           {story: waits().says(5, "alpha", kueue.AdmissionCheckState{State: kueue.CheckStateReady}), at: 6, pending: 1, want: "rule 4"},
+		"the quota is held":     {story: newStory().reserved(0).says(1, "alpha", retry(10)), at: 2, want: "rule 3"},
+		"rejected":              {story: newStory().reserved(0).says(1, "alpha", kueue.AdmissionCheckState{State: kueue.CheckStateRejected}), at: 2, want: "rule 8"},
+		"quota is free":         {story: waits().requeued(12, 1, 0), at: 13, pending: 1, want: "rule 7, free quota"},
+		"missing in a count":    {story: waits(), at: 3, pending: 0, want: "counts"},
+		"inactive with a Retry": {story: waits().version(3, func(wl *kueue.Workload) { wl.Spec.Active = ptr.To(false) }), at: 4, want: "rule 11"},
+		"a success that counts": {story: waits().requeued(12, 1, 0).reserved(12).says(13, "alpha", kueue.AdmissionCheckState{State: kueue.CheckStateReady}), at: 14, want: "rule 10"},
+		"words of another time": {story: waits().version(3, says(noon.Add(13*time.Second))), at: 4, pending: 1, want: "conditions"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -219,7 +214,7 @@ func TestLook(t *testing.T) {
 // says has a condition tell of a wait.
 func says(until time.Time) func(*kueue.Workload) {
 	return func(wl *kueue.Workload) {
-		wl.Status.Conditions[0].Message = "Waiting until " + until.Format(time.RFC3339)
+		apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued).Message = "Waiting until " + until.Format(time.RFC3339)
 	}
 }
 
@@ -228,9 +223,7 @@ func TestGauges(t *testing.T) {
 		return waits().requeued(12, 1, 0).reserved(13).says(14, "alpha", retry(60)).evicted(15, 75)
 	}
 	right := map[string]int{
-		pendingGauge: 1, retryGauge + "waiting_workloads": 1, retryGauge + "most_retries of alpha": 1,
-		retryGauge + "earliest_deadline_timestamp_seconds":        int(noon.Unix()) + 75,
-		retryGauge + "oldest_workload_timestamp_seconds of alpha": int(noon.Unix()) - 60,
+		pendingGauge: 1, retryGauge + "waiting_workloads": 1, retryGauge + "earliest_deadline_timestamp_seconds": int(noon.Unix()) + 75,
 	}
 	look := func(gauges map[string]int) *judge {
 		s := again().version(16, func(wl *kueue.Workload) { wl.CreationTimestamp = metav1.NewTime(noon.Add(-time.Minute)) })
@@ -250,11 +243,6 @@ func TestGauges(t *testing.T) {
 			})
 		}
 	}
-	t.Run("one that nobody waits for", func(t *testing.T) {
-		gauges := maps.Clone(right)
-		gauges[retryGauge+"most_retries of beta"] = 1
-		expect(t, look(gauges), "counts")
-	})
 	t.Run("right", func(t *testing.T) { expect(t, look(right), "") })
 }
 
