@@ -89,7 +89,11 @@ func retryOrReject(check *kueue.AdmissionCheckState, failure *metav1.Condition, 
 		return true
 	}
 	check.State = kueue.CheckStateRetry
-	check.Message = api.TruncateConditionMessage(fmt.Sprintf("Retrying after %s: %s", failure.Type, failure.Message))
+	cause := "failure"
+	if failure.Type == autoscaling.BookingExpired {
+		cause = "booking expired"
+	}
+	check.Message = api.TruncateConditionMessage(fmt.Sprintf("Retrying after %s: %s", cause, failure.Message))
 	workload.UpdateAdmissionCheckRequeueState(check, *strategy.BackoffBaseSeconds, *strategy.BackoffMaxSeconds, clk)
 	return true
 }

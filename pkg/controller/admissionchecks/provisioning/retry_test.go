@@ -291,7 +291,7 @@ func TestRetryOrReject(t *testing.T) {
 			strategy: strategy(3, 60, 1800),
 			want: kueue.AdmissionCheckState{
 				Name: "check1", State: kueue.CheckStateRetry, LastTransitionTime: metav1.NewTime(now),
-				Message: "Retrying after Failed: no capacity", RequeueAfterSeconds: ptr.To[int32](60),
+				Message: "Retrying after failure: no capacity", RequeueAfterSeconds: ptr.To[int32](60),
 			},
 			wantChanged: true,
 		},
@@ -301,7 +301,7 @@ func TestRetryOrReject(t *testing.T) {
 			strategy: strategy(1, 10, 1800),
 			want: kueue.AdmissionCheckState{
 				State: kueue.CheckStateRetry, LastTransitionTime: metav1.NewTime(now), RetryCount: ptr.To[int32](0),
-				Message: "Retrying after Failed: no capacity", RequeueAfterSeconds: ptr.To[int32](10),
+				Message: "Retrying after failure: no capacity", RequeueAfterSeconds: ptr.To[int32](10),
 			},
 			wantChanged: true,
 		},
@@ -311,7 +311,7 @@ func TestRetryOrReject(t *testing.T) {
 			strategy: strategy(5, 60, 1800),
 			want: kueue.AdmissionCheckState{
 				State: kueue.CheckStateRetry, LastTransitionTime: metav1.NewTime(now), RetryCount: ptr.To[int32](4),
-				Message: "Retrying after BookingExpired: too late", RequeueAfterSeconds: ptr.To[int32](960),
+				Message: "Retrying after booking expired: too late", RequeueAfterSeconds: ptr.To[int32](960),
 			},
 			wantChanged: true,
 		},
@@ -321,7 +321,7 @@ func TestRetryOrReject(t *testing.T) {
 			strategy: strategy(100, 60, 1800),
 			want: kueue.AdmissionCheckState{
 				State: kueue.CheckStateRetry, LastTransitionTime: metav1.NewTime(now), RetryCount: ptr.To[int32](5),
-				Message: "Retrying after Failed: no capacity", RequeueAfterSeconds: ptr.To[int32](1800),
+				Message: "Retrying after failure: no capacity", RequeueAfterSeconds: ptr.To[int32](1800),
 			},
 			wantChanged: true,
 		},
@@ -331,7 +331,7 @@ func TestRetryOrReject(t *testing.T) {
 			strategy: strategy(3, 0, 1800),
 			want: kueue.AdmissionCheckState{
 				State: kueue.CheckStateRetry, LastTransitionTime: metav1.NewTime(now), RetryCount: ptr.To[int32](2),
-				Message: "Retrying after Failed: no capacity", RequeueAfterSeconds: ptr.To[int32](0),
+				Message: "Retrying after failure: no capacity", RequeueAfterSeconds: ptr.To[int32](0),
 			},
 			wantChanged: true,
 		},
@@ -341,7 +341,7 @@ func TestRetryOrReject(t *testing.T) {
 			strategy: strategy(3, -60, 1800),
 			want: kueue.AdmissionCheckState{
 				State: kueue.CheckStateRetry, LastTransitionTime: metav1.NewTime(now),
-				Message: "Retrying after Failed: no capacity", RequeueAfterSeconds: ptr.To[int32](0),
+				Message: "Retrying after failure: no capacity", RequeueAfterSeconds: ptr.To[int32](0),
 			},
 			wantChanged: true,
 		},
@@ -351,7 +351,7 @@ func TestRetryOrReject(t *testing.T) {
 			strategy: strategy(3, math.MaxInt32, math.MaxInt32),
 			want: kueue.AdmissionCheckState{
 				State: kueue.CheckStateRetry, LastTransitionTime: metav1.NewTime(now), RetryCount: ptr.To[int32](1),
-				Message: "Retrying after Failed: no capacity", RequeueAfterSeconds: ptr.To[int32](math.MaxInt32),
+				Message: "Retrying after failure: no capacity", RequeueAfterSeconds: ptr.To[int32](math.MaxInt32),
 			},
 			wantChanged: true,
 		},
@@ -361,7 +361,7 @@ func TestRetryOrReject(t *testing.T) {
 			strategy: strategy(3, 60, 1800),
 			want: kueue.AdmissionCheckState{
 				State: kueue.CheckStateRetry, LastTransitionTime: metav1.NewTime(now), PodSetUpdates: podSetUpdates,
-				Message: "Retrying after BookingExpired: too late", RequeueAfterSeconds: ptr.To[int32](60),
+				Message: "Retrying after booking expired: too late", RequeueAfterSeconds: ptr.To[int32](60),
 			},
 			wantChanged: true,
 		},
@@ -405,13 +405,13 @@ func TestRetryOrReject(t *testing.T) {
 		"in Retry already: neither time, delay nor words change": {
 			check: kueue.AdmissionCheckState{
 				State: kueue.CheckStateRetry, LastTransitionTime: before, RetryCount: ptr.To[int32](1),
-				Message: "Retrying after Failed: no capacity", RequeueAfterSeconds: ptr.To[int32](120),
+				Message: "Retrying after failure: no capacity", RequeueAfterSeconds: ptr.To[int32](120),
 			},
 			failure:  expired,
 			strategy: strategy(3, 10, 1800),
 			want: kueue.AdmissionCheckState{
 				State: kueue.CheckStateRetry, LastTransitionTime: before, RetryCount: ptr.To[int32](1),
-				Message: "Retrying after Failed: no capacity", RequeueAfterSeconds: ptr.To[int32](120),
+				Message: "Retrying after failure: no capacity", RequeueAfterSeconds: ptr.To[int32](120),
 			},
 		},
 		"in Retry already: not rejected by a lower limit": {
@@ -808,7 +808,7 @@ func TestReconcileRetries(t *testing.T) {
 				since := s.clock.Now()
 				s.reconcile()
 				s.wantRetry(check1, 60, nil, since)
-				if diff := cmp.Diff("Retrying after Failed: By test", s.check(check1).Message); diff != "" {
+				if diff := cmp.Diff("Retrying after failure: By test", s.check(check1).Message); diff != "" {
 					s.Errorf("Unexpected message (-want/+got):\n%s", diff)
 				}
 				s.wantRequests("wl-check1-1")
@@ -1003,7 +1003,7 @@ func TestReconcileRetries(t *testing.T) {
 				since := s.clock.Now()
 				s.reconcile()
 				s.wantRetry(check1, 60, nil, since)
-				if diff := cmp.Diff("Retrying after BookingExpired: By test", s.check(check1).Message); diff != "" {
+				if diff := cmp.Diff("Retrying after booking expired: By test", s.check(check1).Message); diff != "" {
 					s.Errorf("Unexpected message (-want/+got):\n%s", diff)
 				}
 				s.retry()
