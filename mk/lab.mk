@@ -11,8 +11,6 @@ SIMULATION := $(BIN)/simulation$(BASE_SUFFIX).test
 MUTANTS_DIR := $(PROJECT)/build/mutants$(BASE_SUFFIX)
 BASELINE_DIR := $(PROJECT)/build/baseline$(BASE_SUFFIX)
 # It is written for v0.19, and rewritten for the other bases.
-# What differs for bases/core, where it is not made by rewriting.
-SIMULATION_PATCH := $(wildcard bases/$(BASE)/simulation.patch)
 SIMULATION_DIR := $(if $(BASE_SUFFIX),build/lab$(BASE_SUFFIX),lab)/simulation
 IN_SIMULATION = cd $(SIMULATION_DIR) && $(1) -test.timeout 60m -test.v -test.run
 
@@ -23,8 +21,7 @@ test-simulation: fresh-tree simulation-binaries ## Run random schedules of the r
 
 .PHONY: simulation-source simulation-binaries simulate-apply simulate-merge-patch simulate-gate simulate-mutants
 simulation-source: fresh-tree
-	@$(if $(SIMULATION_PATCH),rm -rf build/lab$(BASE_SUFFIX) && cp -R lab build/lab$(BASE_SUFFIX) && cd build/lab$(BASE_SUFFIX) && GIT_DIR=/nowhere git apply $(abspath $(SIMULATION_PATCH)) && \
-		sed -i 's|\.\./build/kueue$$|../kueue$(BASE_SUFFIX)|' go.mod && sed -i 's|"../../build/kueue"|"../../kueue$(BASE_SUFFIX)"|' simulation/*.go,$(if $(BASE_SUFFIX),$(PATCHSET) beside))
+	@$(if $(BASE_SUFFIX),$(PATCHSET) beside)
 
 simulation-binaries: simulation-source
 	$(call say,building the simulation as it is; with the mutants; with upstream's code)

@@ -786,14 +786,15 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// scheduleFor returns the schedules on which the mutant is tried: those of its world, or
-// those of the corpus, and then random ones.
+// scheduleFor returns the schedules on which the mutant is tried: random ones, and those of
+// the corpus after the first of them.
 func scheduleFor(m mutants.Mutant, seed int) Schedule {
+	const first = 8
 	switch {
 	case m.World != "" && m.World != "gate":
 		return reach(m.World).Example(seed)
-	case seed < len(corpus):
-		return corpus[seed].Schedule
+	case first <= seed && seed < first+len(corpus):
+		return corpus[seed-first].Schedule
 	case m.World == "gate":
 		return generator(with(map[Op]int{OpGate: 4})).Example(seed)
 	default:

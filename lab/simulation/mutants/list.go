@@ -284,7 +284,7 @@ var All = []Mutant{
 		New: "case IsWaiting(wl) && !MUTANT:\n\t\treturn false",
 	},
 	{
-		Name: "preempted-and-queued", File: status, Test: "pkg/controller/core TestReconcileRetry",
+		Name: "preempted-and-queued", File: status, Rules: []string{"rule 4", "rule 5", "rule 7, never early"},
 		Old: "case workload.HasRetryChecks(wl):",
 		New: "case workload.HasRetryChecks(wl) && !MUTANT:",
 	},
