@@ -24,33 +24,14 @@ import (
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/constants"
-	"sigs.k8s.io/kueue/pkg/util/roletracker"
 )
 
-var (
-	// +metricsdoc:group=clusterqueue
-	// +metricsdoc:labels=cluster_queue="the name of the ClusterQueue",admission_check="the name of the AdmissionCheck",replica_role="one of `leader`, `follower`, or `standalone`"
-	AdmissionCheckRetriesTotal *prometheus.CounterVec
+// AdmissionCheckRetryWaits reports who waits when the metrics are scraped.
+var AdmissionCheckRetryWaits = &retryWaitsCollector{}
 
-	// +metricsdoc:group=clusterqueue
-	// +metricsdoc:labels=cluster_queue="the name of the ClusterQueue",admission_check="the name of the AdmissionCheck",replica_role="one of `leader`, `follower`, or `standalone`"
-	AdmissionCheckRetryLimitExceededTotal *prometheus.CounterVec
-
-	// +metricsdoc:group=clusterqueue
-	// +metricsdoc:labels=cluster_queue="the name of the ClusterQueue",admission_check="the name of the AdmissionCheck",replica_role="one of `leader`, `follower`, or `standalone`"
-	AdmissionCheckRetryDelay *prometheus.HistogramVec
-
-	// +metricsdoc:group=clusterqueue
-	// +metricsdoc:labels=cluster_queue="the name of the ClusterQueue",replica_role="one of `leader`, `follower`, or `standalone`"
-	AdmissionCheckRetryLateness *prometheus.HistogramVec
-
-	AdmissionCheckRetryWaits = &retryWaitsCollector{}
-)
-
-func initRetryMetrics(clusterQueueMetricsLabels []string) {
-	checkLabels := append([]string{"cluster_queue", "admission_check", "replica_role"}, clusterQueueMetricsLabels...)
-	cqLabels := append([]string{"cluster_queue", "replica_role"}, clusterQueueMetricsLabels...)
-
+// newRetryMetrics makes the metrics with the labels of a check in a ClusterQueue, and of a
+// ClusterQueue.
+func newRetryMetrics(checkLabels, cqLabels []string) {
 	AdmissionCheckRetriesTotal = prometheus.NewCounterVec(
 		prometheus.CounterOpts{
 			Subsystem: constants.KueueName,
@@ -116,16 +97,18 @@ func clearRetryMetrics(cqLabel prometheus.Labels) {
 type RetryWaits struct {
 	Workloads        int
 	EarliestDeadline time.Time
-	// CustomLabelValues are those of the ClusterQueue.
-	CustomLabelValues []string
 }
 
 // retryWaitsCollector asks who waits when the metrics are scraped. A gauge would have to
 // be told of every way in which a wait can end.
 type retryWaitsCollector struct {
-	source                      atomic.Pointer[func() map[kueue.ClusterQueueReference]RetryWaits]
-	tracker                     *roletracker.RoleTracker
+	source                      atomic.Pointer[retryWaitsSource]
 	workloads, earliestDeadline *prometheus.Desc
+}
+
+type retryWaitsSource struct {
+	waits       func() map[kueue.ClusterQueueReference]RetryWaits
+	labelValues func(kueue.ClusterQueueReference) []string
 }
 
 func (c *retryWaitsCollector) Describe(ch chan<- *prometheus.Desc) {
@@ -138,37 +121,32 @@ func (c *retryWaitsCollector) Collect(ch chan<- prometheus.Metric) {
 	if source == nil {
 		return
 	}
-	for cqName, waits := range (*source)() {
-		labels := append([]string{string(cqName), roletracker.GetRole(c.tracker)}, waits.CustomLabelValues...)
-		ch <- prometheus.MustNewConstMetric(c.workloads, prometheus.GaugeValue, float64(waits.Workloads), labels...)
+	for cqName, waits := range source.waits() {
+		labelValues := source.labelValues(cqName)
+		ch <- prometheus.MustNewConstMetric(c.workloads, prometheus.GaugeValue, float64(waits.Workloads), labelValues...)
 		if !waits.EarliestDeadline.IsZero() {
-			ch <- prometheus.MustNewConstMetric(c.earliestDeadline, prometheus.GaugeValue, float64(waits.EarliestDeadline.Unix()), labels...)
+			ch <- prometheus.MustNewConstMetric(c.earliestDeadline, prometheus.GaugeValue, float64(waits.EarliestDeadline.Unix()), labelValues...)
 		}
 	}
 }
 
-// ReportRetryWaits reports from now on, at each scrape, what source returns.
-func ReportRetryWaits(source func() map[kueue.ClusterQueueReference]RetryWaits, tracker *roletracker.RoleTracker) {
-	AdmissionCheckRetryWaits.tracker = tracker
-	AdmissionCheckRetryWaits.source.Store(&source)
+// ReportRetryWaits reports from now on, at each scrape, who waits.
+func ReportRetryWaits(waits func() map[kueue.ClusterQueueReference]RetryWaits, labelValues func(kueue.ClusterQueueReference) []string) {
+	AdmissionCheckRetryWaits.source.Store(&retryWaitsSource{waits: waits, labelValues: labelValues})
 }
 
-func ReportAdmissionCheckRetry(cqName kueue.ClusterQueueReference, check kueue.AdmissionCheckReference, customLabelValues []string, tracker *roletracker.RoleTracker) {
-	labels := append([]string{string(cqName), string(check), roletracker.GetRole(tracker)}, customLabelValues...)
-	AdmissionCheckRetriesTotal.WithLabelValues(labels...).Inc()
+func ReportAdmissionCheckRetry(labelValues []string) {
+	AdmissionCheckRetriesTotal.WithLabelValues(labelValues...).Inc()
 }
 
-func ReportAdmissionCheckRetryLimitExceeded(cqName kueue.ClusterQueueReference, check kueue.AdmissionCheckReference, customLabelValues []string, tracker *roletracker.RoleTracker) {
-	labels := append([]string{string(cqName), string(check), roletracker.GetRole(tracker)}, customLabelValues...)
-	AdmissionCheckRetryLimitExceededTotal.WithLabelValues(labels...).Inc()
+func ReportAdmissionCheckRetryLimitExceeded(labelValues []string) {
+	AdmissionCheckRetryLimitExceededTotal.WithLabelValues(labelValues...).Inc()
 }
 
-func ReportAdmissionCheckRetryDelay(cqName kueue.ClusterQueueReference, check kueue.AdmissionCheckReference, delay time.Duration, customLabelValues []string, tracker *roletracker.RoleTracker) {
-	labels := append([]string{string(cqName), string(check), roletracker.GetRole(tracker)}, customLabelValues...)
-	AdmissionCheckRetryDelay.WithLabelValues(labels...).Observe(delay.Seconds())
+func ReportAdmissionCheckRetryDelay(delay time.Duration, labelValues []string) {
+	AdmissionCheckRetryDelay.WithLabelValues(labelValues...).Observe(delay.Seconds())
 }
 
-func ReportAdmissionCheckRetryLateness(cqName kueue.ClusterQueueReference, lateness time.Duration, customLabelValues []string, tracker *roletracker.RoleTracker) {
-	labels := append([]string{string(cqName), roletracker.GetRole(tracker)}, customLabelValues...)
-	AdmissionCheckRetryLateness.WithLabelValues(labels...).Observe(lateness.Seconds())
+func ReportAdmissionCheckRetryLateness(lateness time.Duration, labelValues []string) {
+	AdmissionCheckRetryLateness.WithLabelValues(labelValues...).Observe(lateness.Seconds())
 }

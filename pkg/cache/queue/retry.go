@@ -19,7 +19,6 @@ package queue
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
@@ -28,18 +27,6 @@ import (
 	"sigs.k8s.io/kueue/pkg/workload"
 	"sigs.k8s.io/kueue/pkg/workload/requeue"
 )
-
-// isOutdated returns true if the queue has a later version of the workload: some handlers
-// list workloads, and add each one seconds later. Nobody would tell the queue again that
-// the workload must wait.
-func isOutdated(wl *kueue.Workload, q *LocalQueue) bool {
-	queued := q.items[workload.Key(wl)]
-	if !features.Enabled(features.ACRequeueAfter) || queued == nil {
-		return false
-	}
-	order, err := resourceversion.CompareResourceVersion(wl.ResourceVersion, queued.Obj.ResourceVersion)
-	return err == nil && order < 0
-}
 
 // latest returns the version of the workload that the client has. A second pass is due some
 // time after it was asked for, and its write on the version of then would be refused, again
@@ -53,29 +40,13 @@ func (m *Manager) latest(ctx context.Context, wl *kueue.Workload) *kueue.Workloa
 	return latest
 }
 
-// addPending adds a pending workload of a LocalQueue that is new to the ClusterQueue.
-// Returns true if the workload was pushed to the heap.
-func (c *ClusterQueue) addPending(wInfo *workload.Info) bool {
-	key := workloadKey(wInfo)
-	if !requeue.MustWait(wInfo.Obj) {
-		return c.pushToHeapIfNotTracked(wInfo)
-	}
-	inflight := c.inflight != nil && workloadKey(c.inflight) == key
-	if !inflight && !c.inadmissibleWorkloads.hasKey(key) && c.heap.GetByKey(key) == nil {
-		c.insertInadmissible(key, wInfo)
-	}
-	return false
-}
-
 // RetryWaits returns who waits for the retry of admission checks, by ClusterQueue.
 func (m *Manager) RetryWaits() map[kueue.ClusterQueueReference]metrics.RetryWaits {
 	m.RLock()
 	defer m.RUnlock()
 	result := make(map[kueue.ClusterQueueReference]metrics.RetryWaits)
 	for name, cq := range m.hm.ClusterQueues() {
-		waits := cq.retryWaits()
-		waits.CustomLabelValues = m.customLabels.CQGet(name)
-		result[name] = waits
+		result[name] = cq.retryWaits()
 	}
 	return result
 }

@@ -28,26 +28,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
-	"sigs.k8s.io/kueue/pkg/dra"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/metrics"
 	"sigs.k8s.io/kueue/pkg/util/admissioncheck"
 	"sigs.k8s.io/kueue/pkg/util/api"
-	clientutil "sigs.k8s.io/kueue/pkg/util/client"
 	"sigs.k8s.io/kueue/pkg/workload"
-	"sigs.k8s.io/kueue/pkg/workload/concurrentadmission"
-	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
-	workloadpatching "sigs.k8s.io/kueue/pkg/workload/patching"
 	"sigs.k8s.io/kueue/pkg/workload/requeue"
 )
 
-// reconcileRetry carries out what requeue.Next decides for an unfinished workload, with at
-// most one write. It returns true if there is nothing else to do in this reconciliation.
-func (r *WorkloadReconciler) reconcileRetry(ctx context.Context, wl *kueue.Workload) (bool, ctrl.Result, error) {
-	if features.Enabled(features.ConcurrentAdmission) && concurrentadmission.IsParent(wl) {
-		// Parent Workloads are not supposed to have admission checks.
-		return false, ctrl.Result{}, nil
-	}
+// reconcileRetryOfChecks carries out what requeue.Next decides for an unfinished workload,
+// with at most one write. It returns true if there is nothing else to do in this
+// reconciliation.
+func (r *WorkloadReconciler) reconcileRetryOfChecks(ctx context.Context, wl *kueue.Workload) (bool, ctrl.Result, error) {
 	if removed, err := r.removeObsoleteRetries(ctx, wl); removed || err != nil {
 		return true, ctrl.Result{}, err
 	}
@@ -89,41 +81,17 @@ func (r *WorkloadReconciler) reconcileRetry(ctx context.Context, wl *kueue.Workl
 	return true, result, client.IgnoreNotFound(err)
 }
 
-// queueWaitingDRA has a workload counted as pending that the event handlers leave to
-// Reconcile. What it requests is looked up when it is requeued.
-func (r *WorkloadReconciler) queueWaitingDRA(ctx context.Context, wl *kueue.Workload) {
-	log := ctrl.LoggerFrom(ctx)
-	if dra.NeedsDRAReconcile(wl, r.draBackedResources) {
-		if err := r.queues.AddOrUpdateWorkload(log, wl.DeepCopy()); err != nil {
-			log.V(2).Info("Failed to add DRA workload to queue", "error", err)
-		}
-	}
-}
-
-// patchRetry writes with a merge patch: the delays belong to the field managers of the
-// controllers of the checks, and an apply does not remove what others own.
-func (r *WorkloadReconciler) patchRetry(ctx context.Context, wl *kueue.Workload, update func()) error {
-	return clientutil.PatchStatus(ctx, r.client, wl, func() (bool, error) {
-		update()
-		return true, nil
-	})
-}
-
 // evictForRetry evicts the workload, and releases the quota with the same write if no job
-// has to be stopped: it was not admitted. The pods of a slice run on in the larger one that
-// replaces it, and the quota of a variant is released after that of its parent.
+// has to be stopped before: it was not admitted.
 func (r *WorkloadReconciler) evictForRetry(ctx context.Context, wl *kueue.Workload, step requeue.Step, now time.Time) error {
-	log := ctrl.LoggerFrom(ctx)
 	cqName := ptr.Deref(wl.Status.Admission, kueue.Admission{}).ClusterQueue
-	release := !workload.IsAdmitted(wl) && !workload.IsElasticWorkload(wl) && !concurrentadmission.IsVariant(wl)
-	exposeLqMetrics := r.cache.ShouldExposeLocalQueueMetricsForWorkload(log, wl)
-	err := workloadevict.Evict(ctx, r.client, r.recorder, wl, kueue.WorkloadEvictedByAdmissionCheck, step.EvictionMessage(), "", r.clock, exposeLqMetrics, r.roleTracker, r.customLabels,
-		workloadevict.WithCustomPrepare(func(wl *kueue.Workload) {
-			step.Record(wl)
-			if release {
-				step.Release(wl, now)
-			}
-		}))
+	release := !workload.IsAdmitted(wl) && !isReleasedLater(wl)
+	err := r.evictByCheck(ctx, wl, step.EvictionMessage(), func(wl *kueue.Workload) {
+		step.Record(wl)
+		if release {
+			step.Release(wl, now)
+		}
+	})
 	if err == nil {
 		r.reportDelays(cqName, step)
 	}
@@ -131,12 +99,9 @@ func (r *WorkloadReconciler) evictForRetry(ctx context.Context, wl *kueue.Worklo
 }
 
 func (r *WorkloadReconciler) recordWait(ctx context.Context, wl *kueue.Workload, step requeue.Step) error {
-	err := workloadpatching.PatchAdmissionStatus(ctx, r.client, wl, r.clock, func(wl *kueue.Workload) (bool, error) {
-		step.Record(wl)
-		return true, nil
-	})
+	err := r.applyRetry(ctx, wl, step.Record)
 	if err == nil && !step.Until.IsZero() {
-		r.recorder.Eventf(wl, nil, corev1.EventTypeNormal, "RequeueDelayed", "RequeueDelayed", "%s", api.TruncateEventMessage(step.WaitMessage()))
+		r.recordRetryEvent(wl, corev1.EventTypeNormal, "RequeueDelayed", step.WaitMessage())
 		if cqName, found := r.queues.ClusterQueueForWorkload(wl); found {
 			r.reportDelays(cqName, step)
 		}
@@ -145,8 +110,8 @@ func (r *WorkloadReconciler) recordWait(ctx context.Context, wl *kueue.Workload,
 }
 
 func (r *WorkloadReconciler) deactivateForCheck(ctx context.Context, wl *kueue.Workload, step requeue.Step) error {
-	err := workloadpatching.PatchAdmissionStatus(ctx, r.client, wl, r.clock, func(wl *kueue.Workload) (bool, error) {
-		return workload.SetDeactivationTarget(wl, step.Reason, api.TruncateConditionMessage(step.Message)), nil
+	err := r.applyRetry(ctx, wl, func(wl *kueue.Workload) {
+		workload.SetDeactivationTarget(wl, step.Reason, api.TruncateConditionMessage(step.Message))
 	})
 	if err != nil {
 		return err
@@ -155,10 +120,10 @@ func (r *WorkloadReconciler) deactivateForCheck(ctx context.Context, wl *kueue.W
 	if step.Reason == kueue.WorkloadEvictedByAdmissionCheck {
 		eventReason = "AdmissionCheckRejected"
 	}
-	r.recorder.Eventf(wl, nil, corev1.EventTypeWarning, eventReason, eventReason, "%s", api.TruncateEventMessage("Deactivated due to "+step.Message))
+	r.recordRetryEvent(wl, corev1.EventTypeWarning, eventReason, "Deactivated due to "+step.Message)
 	if cqName, found := r.queues.ClusterQueueForWorkload(wl); found {
 		for _, retry := range step.Retries {
-			metrics.ReportAdmissionCheckRetryLimitExceeded(cqName, retry.Name, r.customLabels.CQGet(cqName), r.roleTracker)
+			metrics.ReportAdmissionCheckRetryLimitExceeded(r.retryLabelValues(cqName, retry.Name))
 		}
 	}
 	return nil
@@ -198,10 +163,17 @@ func releasedChecks(wl *kueue.Workload, cq *kueue.ClusterQueue) sets.Set[kueue.A
 	return released
 }
 
+// reportRetryWaits has the metrics report from now on who waits.
+func (r *WorkloadReconciler) reportRetryWaits() {
+	metrics.ReportRetryWaits(r.queues.RetryWaits, func(cqName kueue.ClusterQueueReference) []string {
+		return r.retryLabelValues(cqName)
+	})
+}
+
 func (r *WorkloadReconciler) reportDelays(cqName kueue.ClusterQueueReference, step requeue.Step) {
 	for _, retry := range step.Retries {
 		if retry.DelaySeconds > 0 {
-			metrics.ReportAdmissionCheckRetryDelay(cqName, retry.Name, time.Duration(retry.DelaySeconds)*time.Second, r.customLabels.CQGet(cqName), r.roleTracker)
+			metrics.ReportAdmissionCheckRetryDelay(time.Duration(retry.DelaySeconds)*time.Second, r.retryLabelValues(cqName, retry.Name))
 		}
 	}
 }
@@ -212,9 +184,9 @@ func (r *WorkloadReconciler) reportRequeue(wl *kueue.Workload, step requeue.Step
 		return
 	}
 	for _, retry := range step.Retries {
-		metrics.ReportAdmissionCheckRetry(cqName, retry.Name, r.customLabels.CQGet(cqName), r.roleTracker)
+		metrics.ReportAdmissionCheckRetry(r.retryLabelValues(cqName, retry.Name))
 	}
 	if !step.Until.IsZero() {
-		metrics.ReportAdmissionCheckRetryLateness(cqName, r.clock.Since(step.Until), r.customLabels.CQGet(cqName), r.roleTracker)
+		metrics.ReportAdmissionCheckRetryLateness(r.clock.Since(step.Until), r.retryLabelValues(cqName))
 	}
 }

@@ -58,15 +58,6 @@ func (s Step) Record(wl *kueue.Workload) {
 	workload.ResetRetryCounts(wl)
 }
 
-// Release releases the quota of a job that has not started and needs no stop.
-func (s Step) Release(wl *kueue.Workload, now time.Time) {
-	reason := workload.UnadmittedWorkloadReasonWithFallback(
-		kueue.WorkloadQuotaReservedReasonPendingEvaluation,
-		kueue.WorkloadPending, //nolint:staticcheck // SA1019: fallback
-	)
-	workload.UnsetQuotaReservationWithCondition(wl, reason, s.EvictionMessage(), now)
-}
-
 // SetRequeuedOnRelease sets the condition Requeued of an evicted workload that releases
 // its quota, unless the workload waits for the retry of its checks: then it stays so,
 // whatever it was evicted for.

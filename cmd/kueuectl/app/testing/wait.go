@@ -54,7 +54,7 @@ func MakeStoppingWorkload(name, ns string, evictedAt, until time.Time, checks ..
 func MakeWaitingWorkload(name, ns string, evictedAt, until time.Time, checks ...kueue.AdmissionCheckState) *utiltestingapi.WorkloadWrapper {
 	wl := MakeStoppingWorkload(name, ns, evictedAt, until, checks...).Admission(nil)
 	return wl.Conditions(
-		metav1.Condition{Type: kueue.WorkloadQuotaReserved, Status: metav1.ConditionFalse, Reason: kueue.WorkloadPending},
+		metav1.Condition{Type: kueue.WorkloadQuotaReserved, Status: metav1.ConditionFalse, Reason: "Pending"},
 		metav1.Condition{
 			Type: kueue.WorkloadEvicted, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByAdmissionCheck,
 			LastTransitionTime: metav1.NewTime(evictedAt),

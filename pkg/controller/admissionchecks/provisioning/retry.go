@@ -94,6 +94,6 @@ func retryOrReject(check *kueue.AdmissionCheckState, failure *metav1.Condition, 
 		cause = "booking expired"
 	}
 	check.Message = api.TruncateConditionMessage(fmt.Sprintf("Retrying after %s: %s", cause, failure.Message))
-	workload.UpdateAdmissionCheckRequeueState(check, *strategy.BackoffBaseSeconds, *strategy.BackoffMaxSeconds, clk)
+	setRequeueAfter(check, strategy)
 	return true
 }

@@ -1,0 +1,52 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package queue
+
+import (
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/workload"
+	"sigs.k8s.io/kueue/pkg/workload/requeue"
+)
+
+// isOutdated returns true if the queue has a later version of the workload: some handlers
+// list workloads, and add each one seconds later. Nobody would tell the queue again that
+// the workload must wait.
+func isOutdated(wl *kueue.Workload, q *LocalQueue) bool {
+	queued := q.items[workload.Key(wl)]
+	if !features.Enabled(features.ACRequeueAfter) || queued == nil {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(wl.ResourceVersion, queued.Obj.ResourceVersion)
+	return err == nil && order < 0
+}
+
+// addPending adds a pending workload of a LocalQueue that is new to the ClusterQueue.
+// Returns true if the workload was pushed to the heap.
+func (c *ClusterQueue) addPending(wInfo *workload.Info) bool {
+	key := workloadKey(wInfo)
+	if !requeue.MustWait(wInfo.Obj) {
+		return c.pushToHeapIfNotTracked(wInfo)
+	}
+	inflight := c.inflight != nil && workloadKey(c.inflight) == key
+	if !inflight && !c.inadmissibleWorkloads.hasKey(key) && c.heap.GetByKey(key) == nil {
+		c.insertInadmissible(key, wInfo)
+	}
+	return false
+}
