@@ -1,0 +1,53 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package queue
+
+import (
+	"strconv"
+
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/workload"
+	"sigs.k8s.io/kueue/pkg/workload/requeue"
+)
+
+// isOutdated returns true if the queue has a later version of the workload: some handlers
+// list workloads, and add one after the other. Nobody would tell the queue again that the
+// workload must wait.
+func isOutdated(wl *kueue.Workload, q *LocalQueue) bool {
+	queued := q.items[workload.Key(wl)]
+	if !features.Enabled(features.ACRequeueAfter) || queued == nil {
+		return false
+	}
+	version, err := strconv.ParseUint(wl.ResourceVersion, 10, 64)
+	queuedVersion, queuedErr := strconv.ParseUint(queued.Obj.ResourceVersion, 10, 64)
+	return err == nil && queuedErr == nil && version < queuedVersion
+}
+
+// addPending adds a pending workload of a LocalQueue that is new to the ClusterQueue.
+// Returns true if it was added. Those that wait are reported with the next heads.
+func (c *ClusterQueue) addPending(wInfo *workload.Info) bool {
+	if !requeue.MustWait(wInfo.Obj) {
+		return c.heap.PushIfNotPresent(wInfo)
+	}
+	key := workloadKey(wInfo)
+	if c.heap.GetByKey(key) != nil {
+		return false
+	}
+	c.inadmissibleWorkloads[key] = wInfo
+	return true
+}

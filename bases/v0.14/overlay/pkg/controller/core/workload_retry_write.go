@@ -1,0 +1,86 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package core
+
+import (
+	"context"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
+	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/util/api"
+	clientutil "sigs.k8s.io/kueue/pkg/util/client"
+	"sigs.k8s.io/kueue/pkg/workload"
+	"sigs.k8s.io/kueue/pkg/workloadslicing"
+)
+
+// patchRetry writes with a merge patch: the delays belong to the field managers of the
+// controllers of the checks, and an apply does not remove what others own.
+func (r *WorkloadReconciler) patchRetry(ctx context.Context, wl *kueue.Workload, update func()) error {
+	return clientutil.PatchStatus(ctx, r.client, wl, func() (client.Object, bool, error) {
+		update()
+		return wl, true, nil
+	})
+}
+
+func (r *WorkloadReconciler) applyRetry(ctx context.Context, wl *kueue.Workload, update func(*kueue.Workload)) error {
+	return workload.PatchAdmissionStatus(ctx, r.client, wl, r.clock, func() (*kueue.Workload, bool, error) {
+		update(wl)
+		return wl, true, nil
+	})
+}
+
+func (r *WorkloadReconciler) evictByCheck(ctx context.Context, wl *kueue.Workload, message string, prepare func(*kueue.Workload)) error {
+	return workload.Evict(ctx, r.client, r.recorder, wl, kueue.WorkloadEvictedByAdmissionCheck, message, "", r.clock,
+		workload.WithCustomPrepare(func() (*kueue.Workload, error) {
+			prepare(wl)
+			return wl, nil
+		}))
+}
+
+// isReleasedLater returns true for a workload whose quota must not be released with the
+// eviction: the pods of a slice run on in the larger one that replaces it.
+func isReleasedLater(wl *kueue.Workload) bool {
+	return workloadslicing.Enabled(wl)
+}
+
+// queueWaitingDRA has a workload counted as pending that the event handlers leave to
+// Reconcile. What it requests is looked up when it is requeued.
+func (r *WorkloadReconciler) queueWaitingDRA(ctx context.Context, wl *kueue.Workload) {
+	log := ctrl.LoggerFrom(ctx)
+	if features.Enabled(features.DynamicResourceAllocation) && workload.HasDRA(wl) {
+		if err := r.queues.AddOrUpdateWorkload(wl.DeepCopy()); err != nil {
+			log.V(2).Info("Failed to add DRA workload to queue", "error", err)
+		}
+	}
+}
+
+func (r *WorkloadReconciler) recordRetryEvent(wl *kueue.Workload, eventType, reason, message string) {
+	r.recorder.Event(wl, eventType, reason, api.TruncateEventMessage(message))
+}
+
+// retryLabelValues returns the values of the labels of the metrics, of a check if one is
+// given.
+func (r *WorkloadReconciler) retryLabelValues(cqName kueue.ClusterQueueReference, checks ...kueue.AdmissionCheckReference) []string {
+	labelValues := []string{string(cqName)}
+	for _, check := range checks {
+		labelValues = append(labelValues, string(check))
+	}
+	return labelValues
+}
