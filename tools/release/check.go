@@ -126,10 +126,9 @@ var expected = []struct {
 	{"the image", managerDeployment, regexp.MustCompile(`^replace /spec/template/spec/containers/0/image$`), nil, always},
 	{"its pull policy", managerDeployment, regexp.MustCompile(`^replace /spec/template/spec/containers/0/imagePullPolicy$`), nil, nil},
 	{"the gate", managerDeployment, regexp.MustCompile(`^add /spec/template/spec/containers/0/args/[0-9]+$`), gateArgument, func(r *release) bool { return r.gate }},
-	{"the fields of the checks", workloadsCRD, ofStatus("add", "admissionChecks/items/properties/(requeueAfterSeconds|retryCount)"), nil, nil},
+	{"the fields of the checks", workloadsCRD, ofStatus("add", "admissionChecks/items/properties/(requeueAfterSeconds|retryCount|policyDelaySeconds)"), nil, nil},
 	{"their upper bound", workloadsCRD, ofStatus("add", "admissionChecks/items/properties/(requeueAfterSeconds|retryCount)/maximum"), math.MaxInt32, nil},
-	{"their description", workloadsCRD, ofStatus("replace", "(admissionChecks/items/properties/(requeueAfterSeconds|retryCount)|requeueState)/description"), nil, nil},
-	{"the fields of the requeue state", workloadsCRD, ofStatus("add", "requeueState/properties/(backoffUntil|observedRetries)"), nil, nil},
+	{"their description", workloadsCRD, ofStatus("replace", "admissionChecks/items/properties/(requeueAfterSeconds|retryCount)/description"), nil, nil},
 	{"the policy for retries", admissionChecksCRD, regexp.MustCompile(`^add /spec/versions/[0-9]+/schema/openAPIV3Schema/properties/spec/properties/retry$`), nil, always},
 	{"its columns", admissionChecksCRD, regexp.MustCompile(`^add /spec/versions/[0-9]+/additionalPrinterColumns$`), nil, nil},
 	{"that Helm keeps them", anyCRD, regexp.MustCompile(`^add /metadata/annotations/helm\.sh~1resource-policy$`), "keep", nil},
@@ -144,8 +143,7 @@ var wantedFields = []struct {
 }{
 	{[]string{"admissionChecks", "items", "properties", "requeueAfterSeconds"}, int32Schema},
 	{[]string{"admissionChecks", "items", "properties", "retryCount"}, int32Schema},
-	{[]string{"requeueState", "properties", "backoffUntil"}, map[string]any{"type": "string", "format": "date-time"}},
-	{[]string{"requeueState", "properties", "observedRetries"}, map[string]any{"type": "array", "x-kubernetes-list-type": "map"}},
+	{[]string{"admissionChecks", "items", "properties", "policyDelaySeconds"}, int32Schema},
 }
 
 // int32Schema keeps out what a client of Kueue could not read: one such value, once

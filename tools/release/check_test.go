@@ -77,8 +77,6 @@ spec:
 
 const (
 	int32s = "{description: ours, type: integer, format: int32, minimum: 0, maximum: 2147483647}"
-	// observed is a list of which an apply keeps the entries of others.
-	observed = "{type: array, x-kubernetes-list-type: map}"
 	// unbounded are the fields of later versions of plain Kueue.
 	unbounded = "{description: theirs, type: integer, format: int32, minimum: 0}"
 )
@@ -87,15 +85,13 @@ const (
 var released = []string{
 	"upstream:main", "ours:v1",
 	`["--zap-log-level=2"]`, `["--zap-log-level=2", "--feature-gates=ACRequeueAfter=true"]`,
-	"{name: {type: string}}", "{name: {type: string}, requeueAfterSeconds: " + int32s + ", retryCount: " + int32s + "}",
-	"{count: {type: integer}}", "{count: {type: integer}, backoffUntil: {type: string, format: date-time}, observedRetries: " + observed + "}",
+	"{name: {type: string}}", "{name: {type: string}, requeueAfterSeconds: " + int32s + ", retryCount: " + int32s + ", policyDelaySeconds: " + int32s + "}",
 	"[{name: Age}]", "[{name: Age}, {name: Requeue at, jsonPath: .status.requeueState.requeueAt}]",
 	"{controllerName: {type: string}}", "{controllerName: {type: string}, retry: {type: object}}",
 }
 
 func TestCompare(t *testing.T) {
 	const manager = "not expected: " + managerDeployment + ": "
-	const wantObserved = `{"type":"array","x-kubernetes-list-type":"map"}`
 	const wantInt32 = `{"format":"int32","maximum":2147483647,"minimum":0,"type":"integer"}`
 	withFields := []string{"{name: {type: string}}", "{name: {type: string}, requeueAfterSeconds: " + unbounded + ", retryCount: " + unbounded + "}"}
 	secondVersion := []string{"  - name: v1beta1\n", "  - name: v1beta2\n    schema: {openAPIV3Schema: {properties: {status: {properties: {}}}}}\n  - name: v1beta1\n"}
@@ -127,13 +123,9 @@ func TestCompare(t *testing.T) {
 			refused: "admissionChecks.items.properties.requeueAfterSeconds in version v1beta1 is null, and not " + wantInt32 + "\n" +
 				"admissionChecks.items.properties.retryCount in version v1beta1 is null, and not " + wantInt32,
 		},
-		"the field of the requeue state is missing": {
-			change:  []string{", backoffUntil: {type: string, format: date-time}", ""},
-			refused: `requeueState.properties.backoffUntil in version v1beta1 is null, and not {"format":"date-time","type":"string"}`,
-		},
-		"the record of retries is missing": {
-			change:  []string{", observedRetries: " + observed, ""},
-			refused: `requeueState.properties.observedRetries in version v1beta1 is null, and not ` + wantObserved,
+		"the delay of the policy is missing": {
+			change:  []string{", policyDelaySeconds: " + int32s, ""},
+			refused: `admissionChecks.items.properties.policyDelaySeconds in version v1beta1 is null, and not ` + wantInt32,
 		},
 		"a field has no maximum": {
 			change:  []string{"retryCount: " + int32s, "retryCount: {type: integer, format: int32, minimum: 0}"},
@@ -169,8 +161,7 @@ func TestCompare(t *testing.T) {
 			change: secondVersion,
 			refused: "admissionChecks.items.properties.requeueAfterSeconds in version v1beta2 is null, and not " + wantInt32 + "\n" +
 				"admissionChecks.items.properties.retryCount in version v1beta2 is null, and not " + wantInt32 + "\n" +
-				`requeueState.properties.backoffUntil in version v1beta2 is null, and not {"format":"date-time","type":"string"}` + "\n" +
-				"requeueState.properties.observedRetries in version v1beta2 is null, and not " + wantObserved + "\n" +
+				"admissionChecks.items.properties.policyDelaySeconds in version v1beta2 is null, and not " + wantInt32 + "\n" +
 				`version v1beta2 has no column {"jsonPath":".status.requeueState.requeueAt","name":"Requeue at"}`,
 		},
 		"another argument": {
