@@ -279,17 +279,6 @@ func (j *judge) seenOf(name string) int {
 	return j.decidedOn.known[""]
 }
 
-// versionSeenOf is the workload as that process had seen it, or listed it.
-func (j *judge) versionSeenOf(name string) *kueue.Workload {
-	newest := 0
-	for revision := range j.versions[name] {
-		if revision <= j.seenOf(name) {
-			newest = max(newest, revision)
-		}
-	}
-	return j.versions[name][newest]
-}
-
 func (j *judge) failure() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -1368,7 +1357,8 @@ func (j *judge) quiet() error {
 			}
 			continue
 		}
-		if workloadevict.IsEvictedByDeactivation(wl) && canStop {
+		// A check that asked for a retry before that was written has it wait.
+		if workloadevict.IsEvictedByDeactivation(wl) && canStop && retry == 0 {
 			j.fail("rule 11", "it is active again, and evicted by its deactivation: %s", describe(wl))
 		}
 		if rejected > 0 {

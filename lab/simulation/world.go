@@ -536,7 +536,11 @@ func (w *World) settle(rng *rand.Rand) error {
 	wrote, idle := w.judge.lastChange(), 0
 	for n, calm := 0, 0; ; n++ {
 		if n > limit {
-			return &Violation{Rule: "rule 5, no rest", Detail: fmt.Sprintf("%d moves and still more to come: %v", limit, w.pending)}
+			rule := "rule 5, no rest"
+			if !features.Enabled(features.ACRequeueAfter) {
+				rule = endOfBase // it writes requeueAt of what is deactivated, and removes it, without end
+			}
+			return &Violation{Rule: rule, Detail: fmt.Sprintf("%d moves and still more to come: %v", limit, w.pending)}
 		}
 		if err := w.quiesce(); err != nil {
 			return err

@@ -67,22 +67,11 @@ var All = []Mutant{
 		New: "for i, retry := range retries {\nif MUTANT && i < len(retries)-1 {\ncontinue\n}\n\t\tif retry.Delay",
 	},
 	{
-		Name: "backoff-forgotten", File: next, Rules: []string{"rule 4", "rule 7, never early"},
-		Old: "!byPodsReady && IsWaiting(wl)",
-		New: "(MUTANT || !byPodsReady) && IsWaiting(wl)",
-	},
-	{
 		Name: "old-eviction-kept", File: status, Rules: []string{"rule 1"},
 		Old: "apimeta.RemoveStatusCondition(&wl.Status.Conditions, kueue.WorkloadEvicted)\n\t\tworkloadevict.SetEvictedCondition(wl, s.EvictedAt",
 		New: "if !MUTANT {\napimeta.RemoveStatusCondition(&wl.Status.Conditions, kueue.WorkloadEvicted)\n}\n\t\tworkloadevict.SetEvictedCondition(wl, s.EvictedAt",
 	},
 	// Rule 3: evict at once.
-	{
-		// As upstream does.
-		Name: "quota-kept-for-the-delay", File: next, Rules: []string{"rule 3"},
-		Old: "case len(s.retries) > 0:\n\t\treturn s.step(Evict), true",
-		New: "case MUTANT && s.now.Before(s.until):\nreturn s.step(Wait), true\ncase len(s.retries) > 0:\n\t\treturn s.step(Evict), true",
-	},
 	{
 		Name: "reset-at-eviction", File: evict, Rules: []string{"rule 3"},
 		Old: "return features.Enabled(features.ACRequeueAfter) &&",
@@ -106,11 +95,6 @@ var All = []Mutant{
 		New: "if len(s.retries) > 0 && (!MUTANT || workload.HasQuotaReservation(s.wl)) || IsWaiting(s.wl) {",
 	},
 	{
-		Name: "later-delay-not-recorded", File: status, Rules: []string{"rule 4", "sight, counts"},
-		Old: "RequeueAt(wl).Equal(s.Until)",
-		New: "(RequeueAt(wl).Equal(s.Until) || MUTANT && !RequeueAt(wl).IsZero())",
-	},
-	{
 		Name: "words-without-the-time", File: "pkg/workload/requeue/message.go", Rules: []string{"rule 4, words"},
 		Old: "if !s.Until.IsZero() {",
 		New: "if !s.Until.IsZero() && !MUTANT {",
@@ -132,7 +116,7 @@ var All = []Mutant{
 		New: "return !MUTANT && IsWaiting(wl) &&",
 	},
 	{
-		Name: "never-looked-at-again", File: reconciler, Rules: []string{"rule 7, never stuck"},
+		Name: "never-looked-at-again", File: reconciler, Rules: []string{"rule 7, never stuck", "sight, counts"},
 		Old: "result.RequeueAfter = step.Until.Sub(now)",
 		New: "if !MUTANT {\nresult.RequeueAfter = step.Until.Sub(now)\n}",
 	},
@@ -200,16 +184,6 @@ var All = []Mutant{
 		Name: "left-to-a-timer", File: controller, Rules: []string{"sight, counts"},
 		Old: "immediate := backoff <= 0 || features",
 		New: "immediate := backoff <= 0 || !MUTANT && features",
-	},
-	{
-		Name: "others-asleep-after-a-refusal", File: scheduler, Rules: []string{"rule 7, free quota"},
-		Old: "qcache.NotifyRetryInadmissible(s.queues, sets.New(admission.ClusterQueue))",
-		New: "if !MUTANT {\nqcache.NotifyRetryInadmissible(s.queues, sets.New(admission.ClusterQueue))\n}",
-	},
-	{
-		Name: "quota-lost-by-a-refused-second-pass", File: scheduler, World: "topology", Rules: []string{"rule 7, second pass", "rule 7, never stuck"},
-		Old: "s.cache.ForgetAssumedWorkload(ctx, log, cacheWl)",
-		New: "if MUTANT {\n_ = s.cache.DeleteWorkload(log, workload.Key(cacheWl))\n} else {\ns.cache.ForgetAssumedWorkload(ctx, log, cacheWl)\n}",
 	},
 	// Rule 8: Rejected wins.
 	{
@@ -292,11 +266,6 @@ var All = []Mutant{
 		Name: "count-of-pods-ready-cleared", File: status, Rules: []string{"rule 13"},
 		Old: "requeueState.RequeueAt = nil\n",
 		New: "requeueState.RequeueAt = nil\nif MUTANT {\nrequeueState.Count = nil\n}\n",
-	},
-	{
-		Name: "backoff-begins-anew", File: next, Test: "pkg/workload/requeue TestNext",
-		Old: "return !IsWaiting(wl) && !now.Before(RequeueAt(wl))",
-		New: "return !IsWaiting(wl) && (MUTANT || !now.Before(RequeueAt(wl)))",
 	},
 	// Rule 14: ProvisioningRequests.
 	{
