@@ -191,11 +191,6 @@ var All = []Mutant{
 		Old: "len(checks) > 0\n}\n\n// limitExceeded",
 		New: "len(checks) > 0 && !MUTANT\n}\n\n// limitExceeded",
 	},
-	{
-		Name: "rejection-reset-by-an-eviction", File: evict, Rules: []string{"rule 8"},
-		Old: "|| check.State == kueue.CheckStateRejected",
-		New: "|| !MUTANT && check.State == kueue.CheckStateRejected",
-	},
 	// Rule 9: nothing is undone unseen.
 	{
 		Name: "apply-over-what-was-not-seen", File: patching, Rules: []string{"rule 9", "rule 6 and 10", "rule 7, never early", "rule 7, quota"},
@@ -213,11 +208,6 @@ var All = []Mutant{
 		Name: "success-not-written", File: next, Rules: []string{"rule 10"},
 		Old: "if hasCountsOfReadyChecks(s.wl) && !admissionIsDue {",
 		New: "if hasCountsOfReadyChecks(s.wl) && !admissionIsDue && !MUTANT {",
-	},
-	{
-		Name: "success-counts-on-after-the-requeue", File: status, Rules: []string{"rule 6 and 10"},
-		Old: "check.RetryCount = nil\n\t\tcase",
-		New: "if !MUTANT {\ncheck.RetryCount = nil\n}\n\t\tcase",
 	},
 	{
 		Name: "count-outlives-the-admission", File: "pkg/workload/admissionchecks_retry.go", Rules: []string{"rule 6 and 10", "rule 10"},
@@ -256,11 +246,6 @@ var All = []Mutant{
 		Name: "wait-ended-by-the-release", File: status, Rules: []string{"rule 4", "rule 4, words", "rule 5"},
 		Old: "case IsWaiting(wl):\n\t\treturn false",
 		New: "case IsWaiting(wl) && !MUTANT:\n\t\treturn false",
-	},
-	{
-		Name: "preempted-and-queued", File: status, Rules: []string{"rule 4", "rule 5", "rule 7, never early"},
-		Old: "case workload.HasRetryChecks(wl):",
-		New: "case workload.HasRetryChecks(wl) && !MUTANT:",
 	},
 	{
 		Name: "count-of-pods-ready-cleared", File: status, Rules: []string{"rule 13"},
@@ -312,11 +297,6 @@ var All = []Mutant{
 		Name: "jitter-that-shortens", File: policy, World: "policy", Rules: []string{"rule 17, delay", "rule 3"},
 		Old: "delay += delay *",
 		New: "if MUTANT {\ndelay /= 2\n}\ndelay += delay *",
-	},
-	{
-		Name: "no-backoff", File: policy, World: "policy", Rules: []string{"rule 17, delay", "rule 3"},
-		Old: "count := ptr.Deref(check.RetryCount, 0)\n",
-		New: "count := ptr.Deref(check.RetryCount, 0)\nif MUTANT {\ncount = 0\n}\n",
 	},
 	{
 		// A controller that asks for 0 wants its workload back at once.
