@@ -80,7 +80,8 @@ type AdmissionCheckRetryPolicy struct {
 	// limitCount is how many retries the check may have, those with a delay of its
 	// controller's own included. When it asks for one more, the workload is
 	// deactivated, as if the check had been Rejected. 0 means that it is never
-	// retried. Unset, there is no limit.
+	// retried. Unset, there is no limit. Checks of ProvisioningRequests have
+	// backoffLimitCount instead.
 	//
 	// +optional
 	// +kubebuilder:validation:Minimum=0

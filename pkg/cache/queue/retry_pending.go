@@ -29,11 +29,10 @@ import (
 // list workloads, and add each one seconds later. Nobody would tell the queue again that
 // the workload must wait.
 func isOutdated(wl *kueue.Workload, q *LocalQueue) bool {
-	queued := q.items[workload.Key(wl)]
-	if !features.Enabled(features.ACRequeueAfter) || queued == nil {
+	if !features.Enabled(features.ACRequeueAfter) || q == nil || q.items[workload.Key(wl)] == nil {
 		return false
 	}
-	order, err := resourceversion.CompareResourceVersion(wl.ResourceVersion, queued.Obj.ResourceVersion)
+	order, err := resourceversion.CompareResourceVersion(wl.ResourceVersion, q.items[workload.Key(wl)].Obj.ResourceVersion)
 	return err == nil && order < 0
 }
 

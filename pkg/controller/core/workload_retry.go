@@ -40,7 +40,7 @@ import (
 // with at most one write. It returns true if there is nothing else to do in this
 // reconciliation.
 func (r *WorkloadReconciler) reconcileRetryOfChecks(ctx context.Context, wl *kueue.Workload) (bool, ctrl.Result, error) {
-	if removed, err := r.removeObsoleteRetries(ctx, wl); removed || err != nil {
+	if synced, err := r.syncChecksBeforeRetry(ctx, wl); synced || err != nil {
 		return true, ctrl.Result{}, err
 	}
 	policies, err := r.retryPolicies(ctx, wl)
@@ -63,7 +63,8 @@ func (r *WorkloadReconciler) reconcileRetryOfChecks(ctx context.Context, wl *kue
 		if !step.IsRecorded(wl) {
 			err = r.recordWait(ctx, wl, step)
 		}
-		if !workload.HasQuotaReservation(wl) {
+		// The release of the quota brings an evicted workload back here.
+		if err == nil && !workload.HasQuotaReservation(wl) {
 			result.RequeueAfter = step.Until.Sub(now)
 			r.queueWaitingDRA(ctx, wl)
 		}
@@ -86,6 +87,7 @@ func (r *WorkloadReconciler) reconcileRetryOfChecks(ctx context.Context, wl *kue
 func (r *WorkloadReconciler) evictForRetry(ctx context.Context, wl *kueue.Workload, step requeue.Step, now time.Time) error {
 	cqName := ptr.Deref(wl.Status.Admission, kueue.Admission{}).ClusterQueue
 	release := !workload.IsAdmitted(wl) && !isReleasedLater(wl)
+	// Record sets the time of the eviction, which the same eviction keeps after it.
 	err := r.evictByCheck(ctx, wl, step.EvictionMessage(), func(wl *kueue.Workload) {
 		step.Record(wl)
 		if release {
@@ -129,9 +131,9 @@ func (r *WorkloadReconciler) deactivateForCheck(ctx context.Context, wl *kueue.W
 	return nil
 }
 
-// removeObsoleteRetries removes the checks that the ClusterQueue does not ask for any more,
+// syncChecksBeforeRetry removes the checks that the ClusterQueue does not ask for any more,
 // so that they neither evict the workload nor keep it waiting.
-func (r *WorkloadReconciler) removeObsoleteRetries(ctx context.Context, wl *kueue.Workload) (bool, error) {
+func (r *WorkloadReconciler) syncChecksBeforeRetry(ctx context.Context, wl *kueue.Workload) (bool, error) {
 	if !features.Enabled(features.ACRequeueAfter) || !workload.HasRetryChecks(wl) && !workload.HasRejectedChecks(wl) {
 		return false, nil
 	}
@@ -146,9 +148,9 @@ func (r *WorkloadReconciler) removeObsoleteRetries(ctx context.Context, wl *kueu
 	return r.reconcileSyncAdmissionChecks(ctx, wl, cq)
 }
 
-// releasedChecks returns the checks for certain flavors that a workload has from an earlier
-// admission. They keep their states and counts while it has no flavors, but for those that
-// are Ready: the next flavors are to be asked for anew, at the requeue if there is one.
+// releasedChecks returns the checks bound to flavors that stay on a workload without
+// admission, so that their delays and counts survive. One that is Ready goes, as the next
+// flavors need a new answer; while the workload waits, the requeue resets it.
 func releasedChecks(wl *kueue.Workload, cq *kueue.ClusterQueue) sets.Set[kueue.AdmissionCheckReference] {
 	released := sets.New[kueue.AdmissionCheckReference]()
 	if !features.Enabled(features.ACRequeueAfter) || wl.Status.Admission != nil {

@@ -22,9 +22,13 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/util/admissioncheck"
 	"sigs.k8s.io/kueue/pkg/workload"
 	"sigs.k8s.io/kueue/pkg/workload/requeue"
 )
@@ -49,4 +53,24 @@ func (r *WorkloadReconciler) retryPolicies(ctx context.Context, wl *kueue.Worklo
 		}
 	}
 	return policies, nil
+}
+
+// workloadsInRetry returns the workloads that wait for the retry of an AdmissionCheck whose
+// policy has changed: a lower limit counts at once.
+func (r *WorkloadReconciler) workloadsInRetry(ctx context.Context, ac client.Object) []reconcile.Request {
+	if !features.Enabled(features.ACRetryStrategy) {
+		return nil
+	}
+	list := &kueue.WorkloadList{}
+	if err := r.client.List(ctx, list); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Could not list the workloads that wait for the retry of an admission check")
+	}
+	var requests []reconcile.Request
+	for i := range list.Items {
+		check := admissioncheck.FindAdmissionCheck(list.Items[i].Status.AdmissionChecks, kueue.AdmissionCheckReference(ac.GetName()))
+		if check != nil && check.State == kueue.CheckStateRetry {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	}
+	return requests
 }

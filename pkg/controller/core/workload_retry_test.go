@@ -938,7 +938,8 @@ func TestReconcileRetryDeactivatedAndReactivated(t *testing.T) {
 			}
 			for attempt := range 2 {
 				setActive(false)
-				r.expectReconcile("deactivated", 0, "status merge")
+				// What waits is reset, what is queued is evicted.
+				r.expectReconcile("deactivated", 0, [...]string{"status merge", write}[attempt])
 				r.expectReconcile("stays deactivated", 0)
 				deactivatedAt := apimeta.FindStatusCondition(r.workload().Status.Conditions, kueue.WorkloadEvicted).LastTransitionTime
 				if diff := cmp.Diff(metav1.NewTime(r.clock.Now().Truncate(time.Second)), deactivatedAt); diff != "" {
@@ -948,7 +949,9 @@ func TestReconcileRetryDeactivatedAndReactivated(t *testing.T) {
 				r.clock.Step(10 * time.Second)
 				setActive(true)
 				r.expectReconcile("reactivated: the eviction is over", 0, write)
-				r.expectReconcile("reactivated: requeued", 0, write)
+				if attempt == 0 {
+					r.expectReconcile("reactivated: requeued", 0, write)
+				}
 				r.expectReconcile("in the queue", 0)
 				got := r.workload()
 				if !apimeta.IsStatusConditionFalse(got.Status.Conditions, kueue.WorkloadEvicted) {
@@ -1146,5 +1149,27 @@ func TestReleasedChecks(t *testing.T) {
 				t.Errorf("Unexpected checks (-want,+got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestWorkloadsInRetry(t *testing.T) {
+	inState := func(name string, check kueue.AdmissionCheckReference, state kueue.CheckState) *kueue.Workload {
+		return utiltestingapi.MakeWorkload(name, "ns").AdmissionChecks(kueue.AdmissionCheckState{Name: check, State: state}).Obj()
+	}
+	r := &WorkloadReconciler{client: utiltesting.NewFakeClient(
+		inState("retry", "a", kueue.CheckStateRetry),
+		inState("retry-of-another", "b", kueue.CheckStateRetry),
+		inState("pending", "a", kueue.CheckStatePending),
+		utiltestingapi.MakeWorkload("no-check", "ns").Obj(),
+	)}
+	ac := utiltestingapi.MakeAdmissionCheck("a").Obj()
+	if got := r.workloadsInRetry(t.Context(), ac); len(got) > 0 {
+		t.Errorf("Unexpected requests without the gate: %v", got)
+	}
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	features.SetFeatureGateDuringTest(t, features.ACRetryStrategy, true)
+	want := []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "retry"}}}
+	if diff := cmp.Diff(want, r.workloadsInRetry(t.Context(), ac)); diff != "" {
+		t.Errorf("Unexpected requests (-want,+got):\n%s", diff)
 	}
 }

@@ -125,16 +125,16 @@ func Next(wl *kueue.Workload, now time.Time, policies Policies) Step {
 	return Step{Action: None}
 }
 
-// inactive: a deactivated workload keeps nothing of its retries. What holds quota is
-// evicted first, by the rest of the reconciliation.
+// inactive: a deactivated workload keeps nothing of its retries. It is evicted first, by the
+// rest of the reconciliation, unless it waits and so is evicted already.
 func inactive(s *state) (Step, bool) {
 	if workload.IsActive(s.wl) {
 		return Step{}, false
 	}
-	if workload.HasQuotaReservation(s.wl) && !workloadevict.IsEvicted(s.wl) {
+	if !workloadevict.IsEvicted(s.wl) {
 		return Step{Action: None}, true
 	}
-	if !workloadevict.IsEvictedByDeactivation(s.wl) || hasTraces(s.wl) {
+	if !workloadevict.IsEvictedByDeactivation(s.wl) || hasRetryState(s.wl) {
 		return Step{Action: Reset}, true
 	}
 	return Step{Action: None}, true
@@ -148,7 +148,10 @@ func deactivating(s *state) (Step, bool) {
 // rejected: a rejection wins, whether the workload holds quota or waits.
 func rejected(s *state) (Step, bool) {
 	checks := workload.RejectedChecks(s.wl)
-	return Step{Action: Deactivate, Reason: kueue.WorkloadEvictedByAdmissionCheck, Message: rejectedMessage(checks)}, len(checks) > 0
+	if len(checks) == 0 {
+		return Step{}, false
+	}
+	return Step{Action: Deactivate, Reason: kueue.WorkloadEvictedByAdmissionCheck, Message: rejectedMessage(checks)}, true
 }
 
 // noRetry: no check asks for a retry, and the workload does not wait for one. The counts
@@ -237,14 +240,14 @@ func retriesOf(wl *kueue.Workload, policies Policies) []Retry {
 // deadline returns the time at which the workload is to be requeued: when the longest
 // delay is over, and not before the end of a backoff.
 func deadline(wl *kueue.Workload, retries []Retry, evictedAt time.Time) time.Time {
-	until := backoffUntil(wl)
+	until := backoffUntil(wl, retries)
 	if evicted, byCheck := workloadevict.IsEvictedByAdmissionCheck(wl); byCheck && evictedAt.IsZero() {
 		evictedAt = evicted.LastTransitionTime.Time
 	}
 	for _, retry := range retries {
 		if retry.DelaySeconds > 0 {
-			start := latest(evictedAt, workloadpatching.RoundUp(retry.LastTransitionTime.Time))
-			until = latest(until, start.Add(time.Duration(retry.DelaySeconds)*time.Second))
+			start := later(evictedAt, workloadpatching.RoundUp(retry.LastTransitionTime.Time))
+			until = later(until, start.Add(time.Duration(retry.DelaySeconds)*time.Second))
 		}
 	}
 	if maxTime := time.Date(9999, time.December, 31, 23, 59, 59, 0, time.UTC); until.After(maxTime) {
@@ -254,21 +257,25 @@ func deadline(wl *kueue.Workload, retries []Retry, evictedAt time.Time) time.Tim
 }
 
 // beginsToWait returns true if a check in Retry evicts the workload now: from its quota, or
-// from the queue. In a backoff it waits already.
+// from the queue. In a backoff it waits already. The job of a slice that is evicted before
+// it got quota would make the slice anew.
 func beginsToWait(wl *kueue.Workload, now time.Time) bool {
 	if workload.HasQuotaReservation(wl) {
 		return !workloadevict.IsEvicted(wl)
 	}
-	return !IsWaiting(wl) && !now.Before(RequeueAt(wl))
+	return !IsWaiting(wl) && !now.Before(RequeueAt(wl)) && !workload.IsElasticWorkload(wl)
 }
 
 // backoffUntil returns the requeueAt that is not due to the checks. That of
-// WaitForPodsReady may have been moved by the checks since, and then stays where it is.
-func backoffUntil(wl *kueue.Workload) time.Time {
-	if _, byPodsReady := workloadevict.IsEvictedByPodsReadyTimeout(wl); !byPodsReady && IsWaiting(wl) {
-		return time.Time{}
+// WaitForPodsReady may have been moved by the checks since, and then stays where it is. So
+// does one with a count that no check asks for: it may be from before the gate was on.
+func backoffUntil(wl *kueue.Workload, retries []Retry) time.Time {
+	_, byPodsReady := workloadevict.IsEvictedByPodsReadyTimeout(wl)
+	isCounted := wl.Status.RequeueState != nil && wl.Status.RequeueState.Count != nil
+	if byPodsReady || !IsWaiting(wl) || len(retries) == 0 && isCounted {
+		return RequeueAt(wl)
 	}
-	return RequeueAt(wl)
+	return time.Time{}
 }
 
 // RequeueAt returns the time until which the workload waits, or zero.
@@ -279,7 +286,7 @@ func RequeueAt(wl *kueue.Workload) time.Time {
 	return ptr.Deref(wl.Status.RequeueState.RequeueAt, metav1.Time{}).Time
 }
 
-func latest(a, b time.Time) time.Time {
+func later(a, b time.Time) time.Time {
 	if a.Before(b) {
 		return b
 	}

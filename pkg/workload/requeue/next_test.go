@@ -27,6 +27,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+	"sigs.k8s.io/kueue/pkg/constants"
 	"sigs.k8s.io/kueue/pkg/features"
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta2"
 )
@@ -149,6 +150,16 @@ func TestNext(t *testing.T) {
 				Conditions(evictedFor(kueue.WorkloadEvictedByPodsReadyTimeout, at(-10)), requeuedFalse(kueue.WorkloadEvictedByPodsReadyTimeout)).Obj(),
 			want: step{Action: None},
 		},
+		"withdrawn, a time with a count stays: the gate may have been off": {
+			wl: queued().Conditions(requeuedFalse(kueue.WorkloadEvictedByAdmissionCheck)).AdmissionChecks(checkIn("a", kueue.CheckStatePending)).
+				RequeueState(ptr.To[int32](1), requeueAt(20)).Obj(),
+			want: step{Action: Wait, Until: at(20)},
+		},
+		"a retry of a slice in the queue: the job would make an evicted one anew": {
+			wl: queued().Annotation(constants.ElasticJobAnnotation, "true").
+				AdmissionChecks(retryCheck("a", at(-20), ptr.To[int32](60))).Obj(),
+			want: step{Action: Wait, Until: at(40)},
+		},
 		"a retry in the queue, with a time of before": {
 			wl:   queued().AdmissionChecks(retryCheck("a", at(-500), ptr.To[int32](60))).Obj(),
 			want: step{Action: Wait, Until: at(60)},
@@ -172,6 +183,10 @@ func TestNext(t *testing.T) {
 		},
 		"deactivated while it holds quota: evicted by the rest of the reconciliation": {
 			wl:   reserved().Active(false).AdmissionChecks(retryCheck("a", at(-20), ptr.To[int32](60))).Obj(),
+			want: step{Action: None},
+		},
+		"deactivated in the queue: evicted by the rest of the reconciliation": {
+			wl:   queued().Active(false).AdmissionChecks(retryCheck("a", at(-20), ptr.To[int32](60))).Obj(),
 			want: step{Action: None},
 		},
 		"deactivated while it waits": {
@@ -242,6 +257,7 @@ func TestNext(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ElasticJobsViaWorkloadSlices, true)
 			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, !tc.gateOff)
 			if tc.now.IsZero() {
 				tc.now = testNow

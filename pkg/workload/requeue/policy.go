@@ -37,12 +37,15 @@ type Policies map[kueue.AdmissionCheckReference]*kueue.AdmissionCheckRetryPolicy
 // limitExceeded: a check that was retried as often as its policy allows is as good as Rejected.
 func limitExceeded(s *state) (Step, bool) {
 	exceeded := s.policies.exceeded(s.retries)
+	if len(exceeded) == 0 {
+		return Step{}, false
+	}
 	return Step{
 		Action:  Deactivate,
 		Retries: exceeded,
 		Reason:  kueue.WorkloadAdmissionCheckRetryLimitExceeded,
 		Message: limitMessage(exceeded),
-	}, len(exceeded) > 0
+	}, true
 }
 
 // exceeded returns the checks that were retried as often as their policy allows.

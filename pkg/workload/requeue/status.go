@@ -17,6 +17,7 @@ limitations under the License.
 package requeue
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -84,7 +85,10 @@ func (s Step) Requeue(wl *kueue.Workload, now time.Time) {
 			check.RetryCount = nil
 		case kueue.CheckStateRetry:
 			count := ptr.Deref(check.RetryCount, 0)
-			check.RetryCount = ptr.To(max(count, count+1)) // the largest number stays
+			if count < math.MaxInt32 {
+				count++
+			}
+			check.RetryCount = &count
 		}
 		resetCheck(check, check.RetryCount, now)
 	}
@@ -112,7 +116,7 @@ func ResetDeactivated(wl *kueue.Workload, now time.Time) {
 		}
 	}
 	apimeta.RemoveStatusCondition(&wl.Status.Conditions, kueue.WorkloadDeactivationTarget)
-	removeTraces(wl, now)
+	clearRetryState(wl, now)
 }
 
 func hasCountsOfReadyChecks(wl *kueue.Workload) bool {
@@ -121,16 +125,16 @@ func hasCountsOfReadyChecks(wl *kueue.Workload) bool {
 	})
 }
 
-// hasTraces returns true if the workload has something of its retries.
-func hasTraces(wl *kueue.Workload) bool {
-	return wl.Status.RequeueState != nil || slices.ContainsFunc(wl.Status.AdmissionChecks, isTrace)
+// hasRetryState returns true if the workload has something left of its retries.
+func hasRetryState(wl *kueue.Workload) bool {
+	return wl.Status.RequeueState != nil || slices.ContainsFunc(wl.Status.AdmissionChecks, isRetryState)
 }
 
-func isTrace(check kueue.AdmissionCheckState) bool {
+func isRetryState(check kueue.AdmissionCheckState) bool {
 	return check.State == kueue.CheckStateRetry || check.RequeueAfterSeconds != nil || check.PolicyDelaySeconds != nil || ptr.Deref(check.RetryCount, 0) > 0
 }
 
-func removeTraces(wl *kueue.Workload, now time.Time) {
+func clearRetryState(wl *kueue.Workload, now time.Time) {
 	wl.Status.RequeueState = nil
 	for i := range wl.Status.AdmissionChecks {
 		check := &wl.Status.AdmissionChecks[i]
