@@ -42,14 +42,14 @@ var All = []Mutant{
 	},
 	{
 		Name: "fraction-of-a-transition-cut", File: next, Rules: []string{"rule 3", "rule 4"},
-		Old: "start := latest(evictedAt, workloadpatching.RoundUp(retry.LastTransitionTime.Time))\n",
-		New: "start := latest(evictedAt, workloadpatching.RoundUp(retry.LastTransitionTime.Time))\nif MUTANT {\nstart = latest(evictedAt, retry.LastTransitionTime.Truncate(time.Second))\n}\n",
+		Old: "start := later(evictedAt, workloadpatching.RoundUp(retry.LastTransitionTime.Time))\n",
+		New: "start := later(evictedAt, workloadpatching.RoundUp(retry.LastTransitionTime.Time))\nif MUTANT {\nstart = later(evictedAt, retry.LastTransitionTime.Truncate(time.Second))\n}\n",
 	},
 	{
 		// For controllers that send old transition times again.
 		Name: "deadline-from-the-transition-alone", File: next, Rules: []string{"rule 3", "rule 4"},
-		Old: "until = latest(until, start.Add(",
-		New: "if MUTANT {\nstart = workloadpatching.RoundUp(retry.LastTransitionTime.Time)\n}\nuntil = latest(until, start.Add(",
+		Old: "until = later(until, start.Add(",
+		New: "if MUTANT {\nstart = workloadpatching.RoundUp(retry.LastTransitionTime.Time)\n}\nuntil = later(until, start.Add(",
 	},
 	{
 		Name: "no-delay-counts-from-the-transition", File: next, Rules: []string{"rule 3", "rule 4", "rule 7, never stuck"},
@@ -155,13 +155,8 @@ var All = []Mutant{
 	},
 	{
 		Name: "waiting-in-the-heap", File: heap, Rules: []string{"rule 7, never early", "sight, counts"},
-		Old: "|| requeue.MustWait(wInfo.Obj) {\n\t\tc.remove",
-		New: "|| !MUTANT && requeue.MustWait(wInfo.Obj) {\n\t\tc.remove",
-	},
-	{
-		Name: "in-the-heap-and-waiting", File: heap, Rules: []string{"sight, counts", "rule 16"},
-		Old: "c.removeFromHeap(key)\n\t\tc.insertInadmissible(key, wInfo)",
-		New: "if !MUTANT {\nc.removeFromHeap(key)\n}\n\t\tc.insertInadmissible(key, wInfo)",
+		Old: "if requeue.MustWait(wInfo.Obj) {\n\t\tc.",
+		New: "if !MUTANT && requeue.MustWait(wInfo.Obj) {\n\t\tc.",
 	},
 	{
 		Name: "asleep-after-a-retry-that-was-withdrawn", File: heap, Test: "pkg/cache/queue TestRetryInQueues",
@@ -188,14 +183,14 @@ var All = []Mutant{
 	// Rule 8: Rejected wins.
 	{
 		Name: "rejected-when-the-wait-is-over", File: next, Rules: []string{"rule 8"},
-		Old: "len(checks) > 0\n}\n\n// limitExceeded",
-		New: "len(checks) > 0 && !MUTANT\n}\n\n// limitExceeded",
+		Old: "if len(checks) == 0 {",
+		New: "if len(checks) == 0 || MUTANT {",
 	},
 	// Rule 9: nothing is undone unseen.
 	{
 		Name: "apply-over-what-was-not-seen", File: patching, Rules: []string{"rule 9", "rule 6 and 10", "rule 7, never early", "rule 7, quota"},
-		Old: "if features.Enabled(features.ACRequeueAfter) {\n\t\t// No write",
-		New: "if !MUTANT && features.Enabled(features.ACRequeueAfter) {\n\t\t// No write",
+		Old: "if features.Enabled(features.ACRequeueAfter) {\n\t\t// Whatever",
+		New: "if !MUTANT && features.Enabled(features.ACRequeueAfter) {\n\t\t// Whatever",
 	},
 	{
 		// Upstream tries a merge patch again on what a check has said since.
@@ -217,8 +212,8 @@ var All = []Mutant{
 	// Rule 11: a deactivation.
 	{
 		Name: "deactivation-leaves-traces", File: next, Rules: []string{"rule 11"},
-		Old: "if !workloadevict.IsEvictedByDeactivation(s.wl) || hasTraces(s.wl) {",
-		New: "if !MUTANT && (!workloadevict.IsEvictedByDeactivation(s.wl) || hasTraces(s.wl)) {",
+		Old: "if !workloadevict.IsEvictedByDeactivation(s.wl) || hasRetryState(s.wl) {",
+		New: "if !MUTANT && (!workloadevict.IsEvictedByDeactivation(s.wl) || hasRetryState(s.wl)) {",
 	},
 	{
 		Name: "deadline-outlives-the-deactivation", File: status, Rules: []string{"rule 11"},

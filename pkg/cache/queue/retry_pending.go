@@ -17,24 +17,9 @@ limitations under the License.
 package queue
 
 import (
-	"k8s.io/apimachinery/pkg/util/resourceversion"
-
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
-	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/workload"
 	"sigs.k8s.io/kueue/pkg/workload/requeue"
 )
-
-// isOutdated returns true if the queue has a later version of the workload: some handlers
-// list workloads, and add each one seconds later. Nobody would tell the queue again that
-// the workload must wait.
-func isOutdated(wl *kueue.Workload, q *LocalQueue) bool {
-	if !features.Enabled(features.ACRequeueAfter) || q == nil || q.items[workload.Key(wl)] == nil {
-		return false
-	}
-	order, err := resourceversion.CompareResourceVersion(wl.ResourceVersion, q.items[workload.Key(wl)].Obj.ResourceVersion)
-	return err == nil && order < 0
-}
 
 // addPending adds a pending workload of a LocalQueue that is new to the ClusterQueue.
 // Returns true if the workload was pushed to the heap.

@@ -17,26 +17,9 @@ limitations under the License.
 package queue
 
 import (
-	"strconv"
-
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
-	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/workload"
 	"sigs.k8s.io/kueue/pkg/workload/requeue"
 )
-
-// isOutdated returns true if the queue has a later version of the workload: some handlers
-// list workloads, and add one after the other. Nobody would tell the queue again that the
-// workload must wait.
-func isOutdated(wl *kueue.Workload, q *LocalQueue) bool {
-	queued := q.items[workload.Key(wl)]
-	if !features.Enabled(features.ACRequeueAfter) || queued == nil {
-		return false
-	}
-	version, err := strconv.ParseUint(wl.ResourceVersion, 10, 64)
-	queuedVersion, queuedErr := strconv.ParseUint(queued.Obj.ResourceVersion, 10, 64)
-	return err == nil && queuedErr == nil && version < queuedVersion
-}
 
 // addPending adds a pending workload of a LocalQueue that is new to the ClusterQueue.
 // Returns true if it was added. Those that wait are reported with the next heads.

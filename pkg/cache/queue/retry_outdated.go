@@ -1,0 +1,36 @@
+/*
+Copyright The Kubernetes Authors.
+
+Licensed under the Apache License, Version 2.0 (the "License");
+you may not use this file except in compliance with the License.
+You may obtain a copy of the License at
+
+    http://www.apache.org/licenses/LICENSE-2.0
+
+Unless required by applicable law or agreed to in writing, software
+distributed under the License is distributed on an "AS IS" BASIS,
+WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied.
+See the License for the specific language governing permissions and
+limitations under the License.
+*/
+
+package queue
+
+import (
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/workload"
+)
+
+// isOutdated returns true if the queue has a later version of the workload: some handlers
+// list workloads, and add each one seconds later. Nobody would tell the queue again that
+// the workload must wait.
+func isOutdated(wl *kueue.Workload, q *LocalQueue) bool {
+	if !features.Enabled(features.ACRequeueAfter) || q == nil || q.items[workload.Key(wl)] == nil {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(wl.ResourceVersion, q.items[workload.Key(wl)].Obj.ResourceVersion)
+	return err == nil && order < 0
+}
