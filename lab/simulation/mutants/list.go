@@ -165,7 +165,7 @@ var All = []Mutant{
 	},
 	{
 		// That of a list, which is added seconds later.
-		Name: "old-copy-queued", File: queues, Test: "pkg/cache/queue TestRetryInQueues",
+		Name: "old-copy-queued", File: "pkg/cache/queue/retry_outdated.go", Test: "pkg/cache/queue TestRetryInQueues",
 		Old: "return err == nil && order < 0",
 		New: "return err == nil && order < 0 && !MUTANT",
 	},
@@ -296,13 +296,13 @@ var All = []Mutant{
 	{
 		// A controller that asks for 0 wants its workload back at once.
 		Name: "zero-taken-for-none", File: next, World: "policy", Rules: []string{"rule 3", "rule 4", "rule 7, never stuck"},
-		Old: "case check.RequeueAfterSeconds != nil:",
-		New: "case check.RequeueAfterSeconds != nil && !(MUTANT && *check.RequeueAfterSeconds == 0):",
+		Old: "if check.RequeueAfterSeconds != nil {",
+		New: "if check.RequeueAfterSeconds != nil && !(MUTANT && *check.RequeueAfterSeconds == 0) {",
 	},
 	{
-		Name: "changed-policy-moves-a-wait", File: next, World: "policy", Rules: []string{"rule 4", "rule 17, delay"},
-		Old: "case check.PolicyDelaySeconds != nil && IsWaiting(wl):",
-		New: "case check.PolicyDelaySeconds != nil && IsWaiting(wl) && !MUTANT:",
+		Name: "changed-policy-moves-a-wait", File: policy, World: "policy", Rules: []string{"rule 4", "rule 17, delay"},
+		Old: "if check.PolicyDelaySeconds != nil && IsWaiting(wl) {",
+		New: "if check.PolicyDelaySeconds != nil && IsWaiting(wl) && !MUTANT {",
 	},
 	// Rule 18, and what an operator sees.
 	{
@@ -321,7 +321,7 @@ var All = []Mutant{
 		New: "MUTANT != until.Before(waits.EarliestDeadline)",
 	},
 	{
-		Name: "no-place-in-a-new-local-queue", File: queues, Rules: []string{"sight, counts"},
+		Name: "no-place-in-a-new-local-queue", File: "pkg/cache/queue/retry_pending.go", Rules: []string{"sight, counts"},
 		Old: "c.insertInadmissible(key, wInfo)",
 		New: "if !MUTANT {\nc.insertInadmissible(key, wInfo)\n}",
 	},
