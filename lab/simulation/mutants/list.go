@@ -74,8 +74,8 @@ var All = []Mutant{
 	// Rule 3: evict at once.
 	{
 		Name: "reset-at-eviction", File: evict, Rules: []string{"rule 3"},
-		Old: "return features.Enabled(features.ACRequeueAfter) &&",
-		New: "return !MUTANT && features.Enabled(features.ACRequeueAfter) &&",
+		Old: "if !IsEvictedByDeactivation(w) &&",
+		New: "if !MUTANT && !IsEvictedByDeactivation(w) &&",
 	},
 	{
 		Name: "quota-released-before-the-job-stops", File: reconciler, Rules: []string{"rule 3"},

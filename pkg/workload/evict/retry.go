@@ -18,17 +18,29 @@ package evict
 
 import (
 	"slices"
+	"time"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/features"
 )
 
-// keepsCheckStates returns true if an eviction leaves the checks as they are: one of them
-// asks for a retry, and all are reset when the workload is requeued, or one rejects the
-// workload, which is about to be deactivated.
-func keepsCheckStates(w *kueue.Workload) bool {
-	return features.Enabled(features.ACRequeueAfter) && !IsEvictedByDeactivation(w) &&
-		slices.ContainsFunc(w.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
-			return check.State == kueue.CheckStateRetry || check.State == kueue.CheckStateRejected
-		})
+// resetChecks leaves the checks as they are if one of them asks for a retry, since all are
+// reset when the workload is requeued, or rejects the workload, which is about to be
+// deactivated. A check that was Ready counts its retries from 0.
+func resetChecks(w *kueue.Workload, now time.Time) {
+	if features.Enabled(features.ACRequeueAfter) {
+		if !IsEvictedByDeactivation(w) && slices.ContainsFunc(w.Status.AdmissionChecks, isRetryOrRejected) {
+			return
+		}
+		for i := range w.Status.AdmissionChecks {
+			if check := &w.Status.AdmissionChecks[i]; check.State == kueue.CheckStateReady && check.RetryCount != nil {
+				check.RetryCount = new(int32)
+			}
+		}
+	}
+	ResetChecksOnEviction(w, now)
+}
+
+func isRetryOrRejected(check kueue.AdmissionCheckState) bool {
+	return check.State == kueue.CheckStateRetry || check.State == kueue.CheckStateRejected
 }
