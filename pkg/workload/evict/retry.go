@@ -28,17 +28,21 @@ import (
 // reset when the workload is requeued, or rejects the workload, which is about to be
 // deactivated. A check that was Ready counts its retries from 0.
 func resetChecks(w *kueue.Workload, now time.Time) {
-	if features.Enabled(features.ACRequeueAfter) {
-		if !IsEvictedByDeactivation(w) && slices.ContainsFunc(w.Status.AdmissionChecks, isRetryOrRejected) {
-			return
-		}
-		for i := range w.Status.AdmissionChecks {
-			if check := &w.Status.AdmissionChecks[i]; check.State == kueue.CheckStateReady && check.RetryCount != nil {
-				check.RetryCount = new(int32)
-			}
+	if !features.Enabled(features.ACRequeueAfter) {
+		ResetChecksOnEviction(w, now)
+		return
+	}
+	if !IsEvictedByDeactivation(w) && slices.ContainsFunc(w.Status.AdmissionChecks, isRetryOrRejected) {
+		return
+	}
+	before := slices.Clone(w.Status.AdmissionChecks)
+	ResetChecksOnEviction(w, now)
+	for i, check := range before {
+		if check.State == kueue.CheckStateReady && check.RetryCount != nil {
+			// An apply would not remove a count that another field manager owns, too.
+			w.Status.AdmissionChecks[i].RetryCount = new(int32)
 		}
 	}
-	ResetChecksOnEviction(w, now)
 }
 
 func isRetryOrRejected(check kueue.AdmissionCheckState) bool {

@@ -72,10 +72,10 @@ func TestPrepareForEvictionWithRetryChecks(t *testing.T) {
 			reason:     kueue.WorkloadEvictedByPreemption,
 			wantChecks: []kueue.AdmissionCheckState{check("a", kueue.CheckStateRejected), check("b", kueue.CheckStateReady)},
 		},
-		"no retry: reset": {
+		"no retry: reset, what was ready counts from 0": {
 			checks:     []kueue.AdmissionCheckState{check("a", kueue.CheckStateReady), check("b", kueue.CheckStatePending)},
 			reason:     kueue.WorkloadEvictedByPreemption,
-			wantChecks: []kueue.AdmissionCheckState{reset("a", kueue.CheckStateReady, nil), check("b", kueue.CheckStatePending)},
+			wantChecks: []kueue.AdmissionCheckState{reset("a", kueue.CheckStateReady, new(int32(0))), check("b", kueue.CheckStatePending)},
 		},
 		"deactivated: no check keeps its retry": {
 			checks:     []kueue.AdmissionCheckState{check("a", kueue.CheckStateRetry), check("b", kueue.CheckStateRejected)},
