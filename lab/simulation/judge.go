@@ -1018,6 +1018,10 @@ func (j *judge) statusWrite(process, manager string, old, wl *kueue.Workload) {
 		}) {
 			j.fail("rule 7, never early", "quota is reserved for %s, which is not requeued: %s", wl.Name, describe(old))
 		}
+		if wl.Status.Admission == nil {
+			j.fail("rule 7, quota", "quota is reserved for %s without an admission: %s", wl.Name, describe(wl))
+			return
+		}
 		for i, assignment := range wl.Status.Admission.PodSetAssignments {
 			if len(wl.Status.ReclaimablePods) == 0 && *assignment.Count != wl.Spec.PodSets[i].Count {
 				j.fail("rule 7, quota", "quota for %d of %d pods is reserved for %s", *assignment.Count, wl.Spec.PodSets[i].Count, describe(wl))
