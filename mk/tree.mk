@@ -43,6 +43,10 @@ pr: need-tools ## Write build/pr/*.patch (build/pr-v0.14 for that base), a "git 
 verify-fixes: need-tools ## Prove that each fix of the base stands alone: its tests fail without it, and pass with it (long; FIX=name).
 	@$(PATCHSET) verify-fixes $(if $(FIX),--fix "$(FIX)")
 
+.PHONY: show-defect
+show-defect: need-tools ## Show a defect of the plain base that no patch mends, by a test that fails on it (NAME=name; without it all, long).
+	@$(PATCHSET) show-defects $(if $(NAME),--name "$(NAME)")
+
 # What builds or tests the tree brings it up to date first, unless AS_IS=1.
 .PHONY: fresh-tree
 fresh-tree: $(if $(AS_IS),need-tools,tree)

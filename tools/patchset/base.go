@@ -50,6 +50,7 @@ type baseFile struct {
 	Fixes   string
 	Series  string
 	Carried string
+	Defects string // folder with tests that fail on the base, and are no part of the patch set; empty for none
 	Overlay []string
 	Suites  string
 	Suffix  string  // of what is built from the tree, to tell it from other bases
@@ -173,6 +174,7 @@ func (b *baseFile) check() error {
 	local("fixes", b.Fixes)
 	local("series", b.Series)
 	local("carried", b.Carried)
+	local("defects", b.Defects)
 	local("overlay", b.Overlay...)
 	local("suites", b.Suites)
 	local("kubernetes.goMods", b.Kubernetes.GoMods...)
