@@ -129,6 +129,11 @@ func (j *judge) job(write memapi.Write) {
 	if write.Old == nil || isSuspended(write.Old) || !isSuspended(write.New) || !strings.HasPrefix(write.Caller, "kueue-") {
 		return
 	}
+	if j.world.config.Blocking && !features.Enabled(features.ACRequeueAfter) {
+		// The base's scheduler writes its reservation over an admission that came while it
+		// waited for the pods of others.
+		return
+	}
 	for _, versions := range j.versions {
 		wl := versions[slices.Max(slices.Collect(maps.Keys(versions)))]
 		isOwned := slices.ContainsFunc(wl.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == write.New.GetUID() })

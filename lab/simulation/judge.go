@@ -120,7 +120,7 @@ type judge struct {
 	asked map[string]map[kueue.AdmissionCheckReference]asked
 	// unseenRelease: quota may have come free while there was no LocalQueue, which Kueue does
 	// not see with the gate off. unreported is how many were pending, by its name, when one was
-	// closed with the gate off: the gauge has them until another one of it changes.
+	// closed: the gauge has them until another one of it changes, as in the base.
 	unseenRelease bool
 	unreported    map[string]int
 	// released is when quota came free last.
@@ -386,7 +386,7 @@ func (j *judge) onWrite(write memapi.Write) {
 		j.unseenRelease, j.unreported[name] = j.unseenRelease || time.Since(j.released) < known, 0
 		for _, versions := range j.versions {
 			wl := versions[slices.Max(slices.Collect(maps.Keys(versions)))]
-			if isPending(wl) && !features.Enabled(features.ACRequeueAfter) {
+			if isPending(wl) {
 				j.unreported[name]++
 			}
 		}
@@ -498,7 +498,7 @@ func (j *judge) onWrite(write memapi.Write) {
 	if since, found := j.localQueues[string(wl.Spec.QueueName)]; found && time.Since(since) > known && isPending(wl) {
 		delete(j.unreported, string(wl.Spec.QueueName))
 	}
-	if !features.Enabled(features.ACRequeueAfter) && !j.differs && (workload.IsActive(wl) || baseHasFields) && !workload.HasQuotaReservation(wl) && workload.HasRetryChecks(wl) && !requeueAt(wl).IsZero() {
+	if !features.Enabled(features.ACRequeueAfter) && !j.differs && (workload.IsActive(wl) || baseHasFields) && !workload.HasQuotaReservation(wl) && workload.HasRetryChecks(wl) && (!requeueAt(wl).IsZero() || waitsByCheck(wl)) {
 		j.differs = true
 		j.world.note(differsFromBase)
 	}
@@ -703,7 +703,6 @@ func (j *judge) switched(on bool) {
 	j.deadTimers = j.deadTimers || slices.ContainsFunc(j.world.workloads(), func(wl *kueue.Workload) bool { return !requeueAt(wl).IsZero() })
 	if on {
 		clear(j.leftToBase)
-		clear(j.unreported)
 		return
 	}
 	for _, wl := range j.world.workloads() {
@@ -1514,7 +1513,7 @@ func (j *judge) numbers() {
 	for name, queue := range queues {
 		least, most := 0, len(queue.pending)+j.unreported[localQueueOf(name)]
 		for _, isOptional := range queue.pending {
-			if !isOptional {
+			if !isOptional && j.isReported(localQueueOf(name)) {
 				least++
 			}
 		}
@@ -1555,6 +1554,13 @@ func localQueueOf(queue string) string {
 	return localQueue
 }
 
+// isReported: nobody tells the ClusterQueue of a LocalQueue that is there again, before one of
+// its workloads is written, also in the base. The scheduler tries the first, unless it is
+// blocked or all are in a backoff.
+func (j *judge) isReported(localName string) bool {
+	return j.written[localName].Sub(j.localQueues[localName]) > known
+}
+
 // queueNumbers judges those of a ClusterQueue and its LocalQueue, if there are such.
 func (j *judge) queueNumbers(queue string, pending map[string]bool, isTried bool) bool {
 	lq, cq := &kueue.LocalQueue{}, &kueue.ClusterQueue{}
@@ -1574,9 +1580,7 @@ func (j *judge) queueNumbers(queue string, pending map[string]bool, isTried bool
 		}
 	}
 	tried, least := 0, all-optional
-	// Nobody tells the ClusterQueue of one that is there again, before one of its workloads
-	// is written. The scheduler tries the first, unless it is blocked or all are in a backoff.
-	if !j.written[localName].After(j.localQueues[localName]) {
+	if !j.isReported(localName) {
 		least = 0
 	}
 	if j.world.config.Blocking {
