@@ -37,14 +37,12 @@ import (
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta2"
 )
 
-// TestDefectAnswerWrittenOver: a check rejects a Workload while the scheduler reserves quota for
-// it. The answer is gone: the check is Pending again, and the job, which must not run, may start.
-// It is the same with Retry.
-//
+// TestDefectAnswerWrittenOver: a check rejects a Workload while the scheduler reserves quota for it.
+// The answer is gone: the check is Pending again, and the Workload is not deactivated. A Retry is
+// lost in the same way.
 // The reservation is an apply without the version that the scheduler saw
-// (pkg/scheduler/scheduler.go:997), and has the states of all checks
-// (pkg/workload/patching/patching.go:147), although it changes none of them.
-//
+// (pkg/scheduler/scheduler.go:997), and has the states of all checks in it
+// (pkg/workload/patching/patching.go:144), although it changes none of them.
 // Right: the answer stays, whether the quota is reserved or not.
 func TestDefectAnswerWrittenOver(t *testing.T) {
 	ctx, log := utiltesting.ContextWithLog(t)

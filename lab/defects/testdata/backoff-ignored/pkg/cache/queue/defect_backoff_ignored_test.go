@@ -29,15 +29,12 @@ import (
 	"sigs.k8s.io/kueue/pkg/workload"
 )
 
-// TestDefectBackoffIgnored: a Workload that exceeded the timeout of WaitForPodsReady has to wait
-// for an hour. After a restart of Kueue, or of its LocalQueue, it gets quota at once, and takes
-// it from others.
-//
+// TestDefectBackoffIgnored: a Workload exceeded the timeout of WaitForPodsReady, and has to wait for
+// an hour. After a restart of Kueue or of its LocalQueue it is tried at once, and takes quota from
+// others.
 // A LocalQueue that is added puts all its Workloads into the heap
-// (pkg/cache/queue/cluster_queue.go:379), also those whose backoff is not over. All others who
-// fill the heap ask backoffWaitingTimeExpired first.
-//
-// Right: what has to wait is filed as inadmissible, as PushOrUpdate does.
+// (pkg/cache/queue/cluster_queue.go:380), also those whose backoff is not over.
+// Right: what has to wait is filed as inadmissible, as PushOrUpdate does (line 437).
 func TestDefectBackoffIgnored(t *testing.T) {
 	ctx, _ := utiltesting.ContextWithLog(t)
 	now := time.Now().Truncate(time.Second)

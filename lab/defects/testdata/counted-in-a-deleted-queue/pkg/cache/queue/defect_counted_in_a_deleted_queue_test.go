@@ -29,13 +29,11 @@ import (
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta2"
 )
 
-// TestDefectCountedInADeletedQueue: kueue_pending_workloads counts the Workloads of a LocalQueue
-// that is deleted or stopped, and does not count those of one that is added or started again. It
-// stays so until something else happens in the ClusterQueue.
-//
-// AddLocalQueue and DeleteLocalQueue change what is pending in the ClusterQueue, and do not
-// report it (pkg/cache/queue/manager.go:489 and 557).
-//
+// TestDefectCountedInADeletedQueue: kueue_pending_workloads counts the Workloads of a LocalQueue that
+// is deleted or stopped, and not yet those of one that is added or started again, until something
+// else happens in the ClusterQueue.
+// AddLocalQueue and DeleteLocalQueue change what is pending in the ClusterQueue, and do not report
+// it (pkg/cache/queue/manager.go:538 and 604).
 // Right: both call reportCQPendingWorkloads.
 func TestDefectCountedInADeletedQueue(t *testing.T) {
 	ctx, log := utiltesting.ContextWithLog(t)

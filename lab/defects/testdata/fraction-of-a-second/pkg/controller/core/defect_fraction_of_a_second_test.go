@@ -36,13 +36,13 @@ import (
 )
 
 // TestDefectFractionOfASecond: with the gate WorkloadRequestUseMergePatch. A check says Retry with
-// requeueAfterSeconds, and a lastTransitionTime with a fraction of a second, as clients in Python
+// requeueAfterSeconds and a lastTransitionTime with a fraction of a second, as clients in Python
 // write it. The Workload is not retried after the delay, and keeps its quota, unused, for good.
-//
-// requeueAt is stored in whole seconds, and so is always before the time that the check asks for:
+// requeueAt is stored in whole seconds, and so is always before what the check asks for:
 // NeedsRequeueAtUpdate (pkg/workload/admissionchecks.go:221) asks for one more write. It changes
-// nothing, so that no event follows, and Reconcile does not ask to be called again
-// (pkg/controller/core/workload_controller.go:419). Right: it compares whole seconds.
+// nothing, so no event follows, and Reconcile does not ask to be called again
+// (pkg/controller/core/workload_controller.go:420).
+// Right: whole seconds are compared.
 func TestDefectFractionOfASecond(t *testing.T) {
 	features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, true)
 	ctx, _ := utiltesting.ContextWithLog(t)

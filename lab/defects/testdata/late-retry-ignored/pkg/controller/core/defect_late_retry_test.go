@@ -34,15 +34,13 @@ import (
 	"sigs.k8s.io/kueue/pkg/workload"
 )
 
-// TestDefectLateRetryIgnored: two checks say Retry. The Workload is evicted for the first one,
-// and has lost its quota when the second one speaks. It is pending for good then, with "The
+// TestDefectLateRetryIgnored: two checks say Retry. The Workload is evicted for the first one, and
+// has released its quota when the second one speaks. It is pending for good then, with "The
 // workload has failed admission checks", although there is quota for it.
-//
-// The scheduler does not take a Workload with a check in Retry (pkg/scheduler/scheduler.go:674),
-// and only a Workload with quota has its checks reset
+// The scheduler takes no Workload with a check in Retry (pkg/scheduler/scheduler.go:674), and only
+// Workloads that hold quota have their checks reset
 // (pkg/controller/core/workload_controller.go:833).
-//
-// Right: the check is Pending again, as after any other Retry, and the Workload is tried again.
+// Right: the check is Pending again, as after any other Retry.
 func TestDefectLateRetryIgnored(t *testing.T) {
 	ctx, _ := utiltesting.ContextWithLog(t)
 	now := time.Now().Truncate(time.Second)

@@ -29,12 +29,10 @@ import (
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta2"
 )
 
-// TestDefectMessageIsAFormat: a check says Retry with the message "50% of nodes are down". The
-// event of the eviction says "50%!o(MISSING)f nodes are down".
-//
-// The message is given to Eventf as the format (pkg/workload/evict/evict.go:324). So are others:
-// pkg/controller/core/workload_controller.go:981, pkg/scheduler/preemption/preemption.go:258.
-//
+// TestDefectMessageIsAFormat: a check says Retry with the message "50% of nodes are down". The event
+// of the eviction says "50%!o(MISSING)f nodes are down".
+// The message is given to Eventf as the format (pkg/workload/evict/evict.go:295). So it is in
+// pkg/controller/core/workload_controller.go:989 and pkg/controller/jobframework/reconciler.go:838.
 // Right: the message is an argument of the format "%s".
 func TestDefectMessageIsAFormat(t *testing.T) {
 	ctx, _ := utiltesting.ContextWithLog(t)

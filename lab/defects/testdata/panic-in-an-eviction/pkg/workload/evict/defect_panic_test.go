@@ -21,7 +21,6 @@ import (
 	"time"
 
 	testingclock "k8s.io/utils/clock/testing"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/features"
@@ -30,12 +29,10 @@ import (
 )
 
 // TestDefectPanicInAnEviction: with the gate WorkloadRequestUseMergePatch. The scheduler preempts a
-// Workload that has released its quota a moment ago. The manager panics, and all of Kueue restarts.
-//
-// The patch meets a conflict and is tried again with what is stored now, which has no admission
-// (pkg/util/client/client.go:165). Whether there is one was asked before the patch
-// (pkg/workload/evict/evict.go:163), but its ClusterQueue is read after it (line 200).
-//
+// Workload that has just released its quota. The manager panics, and Kueue is restarted.
+// The patch meets a conflict and is made anew from what is stored now, without an admission
+// (pkg/util/client/client.go:168). Whether there is an admission was asked before the patch
+// (pkg/workload/evict/evict.go:161), but it is read after it (line 198).
 // Right: no panic, whether the eviction is written or not.
 func TestDefectPanicInAnEviction(t *testing.T) {
 	features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, true)
@@ -55,7 +52,7 @@ func TestDefectPanicInAnEviction(t *testing.T) {
 		}
 	}()
 	if err := Evict(ctx, cl, &utiltesting.EventRecorder{}, cached, kueue.WorkloadEvictedByPreemption, "Preempted", "",
-		testingclock.NewFakeClock(now), false, nil, nil, WithLooseOnApply(), WithRetryOnConflict()); client.IgnoreNotFound(err) != nil {
+		testingclock.NewFakeClock(now), false, nil, nil, WithLooseOnApply(), WithRetryOnConflict()); err != nil {
 		t.Logf("The eviction was not written: %v", err)
 	}
 }

@@ -31,13 +31,12 @@ import (
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta2"
 )
 
-// TestDefectQuotaGivenTwice: somebody deactivates a running Workload (spec.active=false). Its
-// pods run on until the job is stopped, but its quota is given to others at once, so that two
-// jobs use the same quota. With spec.active=true before the eviction, both keep it.
-//
-// The handler of the event takes each inactive Workload out of the cache of the scheduler,
-// also if it holds quota (pkg/controller/core/workload_controller.go:1447 to 1468).
-//
+// TestDefectQuotaGivenTwice: somebody deactivates a Workload whose job runs (spec.active=false). The
+// pods run on until the job is stopped, but the quota is free at once, and is given to others too.
+// If the Workload is activated again before it is evicted, both keep the quota.
+// The handler of the event takes each inactive Workload out of the scheduler's cache, also if it
+// holds quota (pkg/controller/core/workload_controller.go:1403), and so does the cache itself
+// (pkg/cache/scheduler/cache.go:794).
 // Right: the quota is free when the Workload has released it.
 func TestDefectQuotaGivenTwice(t *testing.T) {
 	ctx, log := utiltesting.ContextWithLog(t)

@@ -30,15 +30,13 @@ import (
 	"sigs.k8s.io/kueue/pkg/workload"
 )
 
-// TestDefectWithdrawnRetrySleeps: a check says Retry for a pending Workload, and takes it back.
-// There is quota, but the Workload stays pending until something else happens in its ClusterQueue
-// or cohort.
-//
-// The scheduler files the Workload as inadmissible for its check (pkg/scheduler/scheduler.go:674).
-// An update takes it out of there only for what is compared in PushOrUpdate
-// (pkg/cache/queue/cluster_queue.go:420), and the states of checks are not.
-//
-// Right: the Workload is back in the heap when no check is in Retry or Rejected any more.
+// TestDefectWithdrawnRetrySleeps: a check says Retry for a pending Workload, and takes it back. The
+// Workload stays pending, although there is quota, until something else happens in its
+// ClusterQueue or cohort.
+// The scheduler files it as inadmissible for its check (pkg/scheduler/scheduler.go:674). An update
+// takes it out of there only for what PushOrUpdate compares
+// (pkg/cache/queue/cluster_queue.go:421), and the states of checks are not compared.
+// Right: it is back in the heap when no check is in Retry or Rejected any more.
 func TestDefectWithdrawnRetrySleeps(t *testing.T) {
 	ctx, log := utiltesting.ContextWithLog(t)
 	now := time.Now().Truncate(time.Second)

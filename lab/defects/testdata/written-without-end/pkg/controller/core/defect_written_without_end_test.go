@@ -34,14 +34,11 @@ import (
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta2"
 )
 
-// TestDefectWrittenWithoutEnd: a check asks for a retry in an hour, for a Workload that somebody
-// has deactivated. Kueue writes the status of that Workload again and again, without a pause,
-// for an hour.
-//
-// Reconcile records the time of the check in requeueAt whether the Workload is active or not
-// (pkg/controller/core/workload_controller.go:420). The next Reconcile removes requeueAt, since
-// the Workload is not active (line 677), and leaves the check. Each write causes the next one.
-//
+// TestDefectWrittenWithoutEnd: a check asks for a retry in an hour, for a Workload that somebody has
+// deactivated. Kueue writes its status again and again, without a pause, for an hour.
+// Reconcile records the time of the check in requeueAt, whether the Workload is active or not
+// (pkg/controller/core/workload_controller.go:420). The next Reconcile removes requeueAt, as the
+// Workload is not active (line 685), and leaves the check as it is. Each write causes the next.
 // Right: no time is recorded for a Workload that is not active.
 func TestDefectWrittenWithoutEnd(t *testing.T) {
 	ctx, _ := utiltesting.ContextWithLog(t)

@@ -41,14 +41,12 @@ import (
 	"sigs.k8s.io/kueue/pkg/workloadslicing"
 )
 
-// TestDefectPodsWithoutQuota: an elastic job runs with 2 pods, and is scaled to 4. Before there is
-// quota for 4, it is preempted. Its 2 pods run on, and their quota is given to the other job.
-//
-// The slice that is evicted is finished, which releases its quota, because a newer one is pending
-// (pkg/workloadslicing/workloadslicing.go:340). The job goes on with the newer one, which is
-// not evicted, so that nobody stops it (pkg/controller/jobframework/reconciler.go:658).
-//
-// Right: the job is suspended before the slice that is evicted releases its quota.
+// TestDefectPodsWithoutQuota: an elastic job runs with 2 pods and is scaled to 4. It is preempted
+// before there is quota for 4. Its 2 pods run on, and their quota is given to the other job.
+// The evicted slice is finished, which releases its quota, since a newer one is pending
+// (pkg/workloadslicing/workloadslicing.go:325). The job goes on with the newer one, which is not
+// evicted, so that nobody stops the job (pkg/controller/jobframework/reconciler.go:658).
+// Right: the job is suspended before the evicted slice releases its quota.
 func TestDefectPodsWithoutQuota(t *testing.T) {
 	features.SetFeatureGateDuringTest(t, features.ElasticJobsViaWorkloadSlices, true)
 	ctx, _ := utiltesting.ContextWithLog(t)
