@@ -114,13 +114,13 @@ test-integration: fresh-tree envtest dep-crds ## Run envtest suites in the tree 
 UPSTREAM_SUITES ?= .
 # For example --again, --gates=on; see "go run ./tools/upstream --help".
 UPSTREAM_FLAGS ?=
-UPSTREAM = go run ./tools/upstream --base $(BASE) --tree $(TREE) --bin $(BIN) --kueuectl $(BASE_BIN) --overlay $(GATE_ON_DIR)/overlay.json --out build/upstream$(BASE_SUFFIX) $(if $(AS_IS),--as-is)
+UPSTREAM_TESTS = go run ./tools/upstream --base $(BASE) --tree $(TREE) --bin $(BIN) --kueuectl $(BASE_BIN) --overlay $(GATE_ON_DIR)/overlay.json --out build/upstream$(BASE_SUFFIX) $(if $(AS_IS),--as-is)
 
 .PHONY: test-upstream
 test-upstream: fresh-tree envtest kubectl dep-crds kueuectl ## Run all of upstream's unit tests and envtest suites, gate off and on, what was run longest ago first, and keep the results in docs/upstream-tests (hours; UPSTREAM_SUITES=pattern, UPSTREAM_FLAGS=--list, INTEGRATION_PROCS).
 	@tools/gate-on.sh $(TREE) $(GATE_ON_DIR)
-	@exec $(UPSTREAM) --kubernetes $(basename $(KUBE_VERSION)) --procs $(INTEGRATION_PROCS) --ginkgo-args "$(GINKGO_ARGS)" --suites '$(value UPSTREAM_SUITES)' $(UPSTREAM_FLAGS)
+	@exec $(UPSTREAM_TESTS) --kubernetes $(basename $(KUBE_VERSION)) --procs $(INTEGRATION_PROCS) --ginkgo-args "$(GINKGO_ARGS)" --suites '$(value UPSTREAM_SUITES)' $(UPSTREAM_FLAGS)
 
 .PHONY: upstream-report
 upstream-report: fresh-tree ## Write docs/upstream-tests.md from docs/upstream-tests, after a merge or a change of base.yaml.
-	@$(UPSTREAM) --report
+	@$(UPSTREAM_TESTS) --report

@@ -1,6 +1,7 @@
 ##@ The patch set
 
-PATCHSET := go run ./tools/patchset --base $(BASE) --tree $(TREE)
+# A base that is a commit of upstream has its source in upstream's git: UPSTREAM=directory.
+PATCHSET := go run ./tools/patchset --base $(BASE) --tree $(TREE) $(if $(UPSTREAM),--upstream "$(UPSTREAM)")
 FORCE_FLAG = $(if $(FORCE),--force)
 
 .PHONY: tree

@@ -43,6 +43,7 @@ type baseFile struct {
 	Version    string
 	Release    int // the number of the next release on it, or of the last one
 	Pin        string
+	Commit     string // of upstream's git, for a base that no module proxy has; then there is no pin
 	API        string
 	Kubernetes kubernetes
 
@@ -143,12 +144,15 @@ func (b *baseFile) check() error {
 	var wrong []error
 	complain := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf("  "+format, args...)) }
 	for _, field := range []struct{ name, value string }{
-		{"module", b.Module}, {"version", b.Version}, {"pin", b.Pin}, {"api", b.API},
+		{"module", b.Module}, {"version", b.Version}, {"pin", b.Pin + b.Commit}, {"api", b.API},
 		{"kubernetes.version", b.Kubernetes.Version}, {"tree", b.Tree}, {"series", b.Series}, {"suites", b.Suites},
 	} {
 		if field.value == "" {
 			complain("%s is missing", field.name)
 		}
+	}
+	if b.Commit != "" && (b.Pin != "" || !commitHash.MatchString(b.Commit)) {
+		complain("commit %q is no hash of 40 digits, or there is a pin, too", b.Commit)
 	}
 	if len(b.Overlay) == 0 {
 		complain("overlay is missing: name the folders in which the patches may add files")
@@ -240,8 +244,14 @@ func (b *baseFile) check() error {
 	return errors.Join(wrong...)
 }
 
+// commitHash is the whole name of a commit, which is also the checksum of its content.
+var commitHash = regexp.MustCompile(`^[0-9a-f]{40}$`)
+
 // checkPin compares the version of the base with the go.mod that pins it.
 func (b *baseFile) checkPin(project string) error {
+	if b.Commit != "" {
+		return nil // it is the pin
+	}
 	name := path.Join(b.Pin, "go.mod")
 	content, err := os.ReadFile(filepath.Join(project, filepath.FromSlash(name)))
 	if err != nil {

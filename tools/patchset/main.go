@@ -65,6 +65,7 @@ func newCommand() *cobra.Command {
 	flags.StringVar(&baseName, "base", defaultBase, "base of the patches: the name of a folder in bases/")
 	flags.StringVar(&p.tree, "tree", "", "directory of the patched tree (default: what the base says)")
 	flags.StringVar(&p.sourceDir, "source-dir", "", "take the base's source from this directory and not from its module (to verify all bases: from the folder there with the name of the base)")
+	flags.StringVar(&p.upstream, "upstream", "", "upstream's git, for a base that is a commit of it")
 
 	verb := func(use, short string, run func() error) *cobra.Command {
 		cmd := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return run() }}
@@ -100,14 +101,15 @@ func newCommand() *cobra.Command {
 	upstream.Flags().BoolVar(&check, "check", false, "only say whether the page has the table")
 	verb("generate", "Make the generated code anew in the tree", func() error { return p.generate() })
 
-	var version string
+	var version, commit string
 	newBase := &cobra.Command{
 		Use:   "new-base NAME",
 		Short: "Write the files of a new base, like that of --base",
 		Args:  cobra.ExactArgs(1),
-		RunE:  func(_ *cobra.Command, args []string) error { return p.newBase(args[0], version) },
+		RunE:  func(_ *cobra.Command, args []string) error { return p.newBase(args[0], version, commit) },
 	}
 	newBase.Flags().StringVar(&version, "version", "", "version of the base's module, such as v1.2.3")
+	newBase.Flags().StringVar(&commit, "commit", "", "commit of upstream's git, for a version that no module proxy has (needs --upstream)")
 	_ = newBase.MarkFlagRequired("version") // there is such a flag
 	root.AddCommand(newBase)
 	var from string
@@ -150,6 +152,11 @@ func (p *project) open(baseName string) (err error) {
 	}
 	if p.sourceDir != "" {
 		if p.sourceDir, err = filepath.Abs(p.sourceDir); err != nil {
+			return err
+		}
+	}
+	if p.upstream != "" {
+		if p.upstream, err = filepath.Abs(p.upstream); err != nil {
 			return err
 		}
 	}

@@ -30,8 +30,9 @@ import (
 )
 
 // newBase writes the folder of a new base of the same module: what pins the
-// version, and a base.yaml like that of the base it is made from.
-func (p project) newBase(name, version string) error {
+// version, and a base.yaml like that of the base it is made from. With a commit of
+// upstream that is the pin.
+func (p project) newBase(name, version, commit string) error {
 	from := p.base
 	folder := path.Join("bases", name)
 	if _, err := p.readFile(basePath(name)); err == nil {
@@ -41,34 +42,26 @@ func (p project) newBase(name, version string) error {
 	if err != nil {
 		return err
 	}
-	root, err := p.readFile("go.mod")
-	if err != nil {
-		return err
-	}
-	mod, err := modfile.Parse("go.mod", root.content, nil)
-	if err != nil {
-		return err
-	}
-	goMod := fmt.Sprintf("module %s/%s\n\ngo %s\n\nignore ./overlay\n\nrequire %s %s\n", mod.Module.Mod.Path, folder, mod.Go.Version, from.Module, version)
-	if err := p.writeNew(path.Join(folder, "go.mod"), goMod); err != nil {
-		return err
-	}
-	if pin, err := p.readFile(path.Join(from.Pin, "pin.go")); err == nil {
-		if err := p.writeNew(path.Join(folder, "pin.go"), string(pin.content)); err != nil {
-			return err
-		}
-	}
 	src := source{dir: p.sourceDir}
-	if src.dir == "" {
-		if src, err = findSource(from.Module, filepath.Join(p.dir, filepath.FromSlash(folder))); err != nil {
-			return err
+	if commit != "" {
+		next := *from
+		next.Version, next.Commit = version, commit
+		one := p
+		one.base = &next
+		src, err = one.source()
+	} else {
+		if err = p.writePin(folder, version); err == nil && src.dir == "" {
+			src, err = findSource(from.Module, filepath.Join(p.dir, filepath.FromSlash(folder)))
 		}
+	}
+	if err != nil {
+		return err
 	}
 	k8s, err := kubernetesOf(src)
 	if err != nil {
 		return err
 	}
-	if err := p.writeNew(basePath(name), string(from.textFor(name, version, k8s, string(text.content)))); err != nil {
+	if err := p.writeNew(basePath(name), string(from.textFor(name, version, commit, k8s, string(text.content)))); err != nil {
 		return err
 	}
 	if from.Shared != nil {
@@ -92,9 +85,30 @@ func (p project) newBase(name, version string) error {
 	return nil
 }
 
+// writePin writes the go.mod, and what needs it, that pins the version of a base.
+func (p project) writePin(folder, version string) error {
+	root, err := p.readFile("go.mod")
+	if err != nil {
+		return err
+	}
+	mod, err := modfile.Parse("go.mod", root.content, nil)
+	if err != nil {
+		return err
+	}
+	goMod := fmt.Sprintf("module %s/%s\n\ngo %s\n\nignore ./overlay\n\nrequire %s %s\n", mod.Module.Mod.Path, folder, mod.Go.Version, p.base.Module, version)
+	if err := p.writeNew(path.Join(folder, "go.mod"), goMod); err != nil {
+		return err
+	}
+	pin, err := p.readFile(path.Join(p.base.Pin, "pin.go"))
+	if err != nil {
+		return nil // it has none
+	}
+	return p.writeNew(path.Join(folder, "pin.go"), string(pin.content))
+}
+
 // textFor returns the text of the file for a new base: this one, but for what
 // cannot be the same.
-func (b *baseFile) textFor(name, version, kubernetes, text string) []byte {
+func (b *baseFile) textFor(name, version, commit, kubernetes, text string) []byte {
 	set := func(key, value string) {
 		line := regexp.MustCompile(`(?m)^` + key + `:.*$`)
 		if line.MatchString(text) {
@@ -106,7 +120,13 @@ func (b *baseFile) textFor(name, version, kubernetes, text string) []byte {
 	folder := path.Join("bases", name)
 	set("version", version)
 	set("release", "1")
-	set("pin", folder)
+	if commit != "" {
+		text = regexp.MustCompile(`(?m)^pin:.*\n`).ReplaceAllString(text, "")
+		set("commit", commit)
+	} else {
+		text = regexp.MustCompile(`(?m)^commit:.*\n`).ReplaceAllString(text, "")
+		set("pin", folder)
+	}
 	set("tree", b.Tree[:len(b.Tree)-len(b.Suffix)]+"-"+name)
 	if b.Fixes != "" {
 		set("fixes", folder+"/patches/fixes/series")

@@ -36,6 +36,7 @@ type project struct {
 	tree string    // the patched tree
 
 	sourceDir string   // take the base's source from here, not from a module
+	upstream  string   // upstream's git, for a base that is a commit
 	own       []string // files of the tree that export is to keep for this base alone
 
 	out io.Writer // progress
@@ -50,6 +51,9 @@ func (p project) say(format string, args ...any) {
 func (p project) source() (source, error) {
 	if p.sourceDir != "" {
 		return source{name: filepath.Base(p.sourceDir), dir: p.sourceDir}, nil
+	}
+	if p.base.Commit != "" {
+		return p.sourceOfCommit()
 	}
 	return findSource(p.base.Module, filepath.Join(p.dir, filepath.FromSlash(p.base.Pin)))
 }

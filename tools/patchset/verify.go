@@ -74,7 +74,11 @@ func (p project) verifyAll() error {
 			one.sourceDir = filepath.Join(one.sourceDir, name)
 		}
 		err := one.open(name)
-		if err == nil {
+		switch {
+		case err != nil:
+		case one.base.Commit != "" && one.upstream == "" && one.sourceDir == "":
+			p.say("LEFT OUT: base %s, which is a commit of upstream (UPSTREAM=directory)", name)
+		default:
 			err = one.verify()
 		}
 		if err != nil {
