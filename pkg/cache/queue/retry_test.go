@@ -18,6 +18,7 @@ package queue
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -581,6 +582,53 @@ func TestRetryWaits(t *testing.T) {
 			want["cq"] = metrics.RetryWaits{}
 			if diff := cmp.Diff(want, q.manager.RetryWaits()); diff != "" {
 				t.Errorf("Unexpected waits after the requeue (-want,+got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// What an update of a workload costs, in the heap and waiting, with the gate off and on.
+func BenchmarkPushOrUpdateWithRetry(b *testing.B) {
+	for _, place := range []string{"Pending", "Waiting"} {
+		for _, gate := range []bool{false, true} {
+			for _, checks := range []int{1, 8} {
+				b.Run(fmt.Sprintf("%s/gate=%t/checks=%d", place, gate, checks), func(b *testing.B) {
+					features.SetFeatureGateDuringTest(b, features.ACRequeueAfter, gate)
+					wl, state := retryTestWorkload("wl", "1"), kueue.CheckStatePending
+					if place == "Waiting" {
+						wl, state = recordedWait("wl", "1", time.Now().Add(time.Hour)), kueue.CheckStateRetry
+					}
+					wInfo := workload.NewInfo(wl.AdmissionChecks(slices.Repeat([]kueue.AdmissionCheckState{checkInState(state)}, checks)...).Obj())
+					cq := newClusterQueueImpl(b.Context(), nil, defaultOrdering, realClock)
+					cq.PushOrUpdate(wInfo)
+					if isPending := cq.heap.Len() == 1; isPending != (place == "Pending") {
+						b.Fatalf("Unexpected place of the workload, pending: %t", isPending)
+					}
+					b.ReportAllocs()
+					for b.Loop() {
+						cq.PushOrUpdate(wInfo)
+					}
+				})
+			}
+		}
+	}
+}
+
+// What a scrape of the metrics costs for a ClusterQueue, whose lock it holds.
+func BenchmarkRetryWaits(b *testing.B) {
+	features.SetFeatureGateDuringTest(b, features.ACRequeueAfter, true)
+	for _, workloads := range []int{100, 1000} {
+		b.Run(fmt.Sprintf("workloads=%d", workloads), func(b *testing.B) {
+			cq := newClusterQueueImpl(b.Context(), nil, defaultOrdering, realClock)
+			for i := range workloads {
+				cq.PushOrUpdate(workload.NewInfo(recordedWait(fmt.Sprintf("wl-%d", i), "1", time.Now().Add(time.Hour)).Obj()))
+			}
+			if waits := cq.retryWaits(); waits.Workloads != workloads {
+				b.Fatalf("Unexpected number of waiting workloads %d, want %d", waits.Workloads, workloads)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				cq.retryWaits()
 			}
 		})
 	}

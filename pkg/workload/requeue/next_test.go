@@ -17,6 +17,7 @@ limitations under the License.
 package requeue
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -367,5 +368,45 @@ func TestResetDeactivated(t *testing.T) {
 	}
 	if wl.Status.RequeueState != nil {
 		t.Errorf("Unexpected requeueState after the deactivation: %v", wl.Status.RequeueState)
+	}
+}
+
+func BenchmarkRetryNext(b *testing.B) {
+	admission := utiltestingapi.MakeAdmission("cq").Obj()
+	waiting := utiltestingapi.MakeWorkload("wl", "ns").UID("uid").
+		Conditions(evictedFor(kueue.WorkloadEvictedByAdmissionCheck, at(-10)), requeuedFalse(kueue.WorkloadEvictedByAdmissionCheck))
+	stages := []struct {
+		name  string
+		wl    *utiltestingapi.WorkloadWrapper
+		state kueue.CheckState
+		now   time.Time
+		want  Action
+	}{
+		{name: "Reserved", wl: utiltestingapi.MakeWorkload("wl", "ns").ReserveQuotaAt(admission, at(-50)), state: kueue.CheckStatePending, now: testNow, want: None},
+		{name: "Evict", wl: utiltestingapi.MakeWorkload("wl", "ns").ReserveQuotaAt(admission, at(-50)), state: kueue.CheckStateRetry, now: testNow, want: Evict},
+		{name: "Wait", wl: waiting, state: kueue.CheckStateRetry, now: testNow, want: Wait},
+		{name: "Requeue", wl: waiting, state: kueue.CheckStateRetry, now: at(60), want: Requeue},
+	}
+	for _, stage := range stages {
+		for _, checks := range []int{1, 8} {
+			b.Run(fmt.Sprintf("%s/checks=%d", stage.name, checks), func(b *testing.B) {
+				features.SetFeatureGateDuringTest(b, features.ACRequeueAfter, true)
+				wl := stage.wl.DeepCopy()
+				for i := range checks {
+					check := checkIn(kueue.AdmissionCheckReference(fmt.Sprintf("check-%d", i)), stage.state)
+					if stage.state == kueue.CheckStateRetry {
+						check = retryCheck(check.Name, at(-20), ptr.To(int32(60-i)))
+					}
+					wl.Status.AdmissionChecks = append(wl.Status.AdmissionChecks, check)
+				}
+				if step := Next(wl, stage.now, nil); step.Action != stage.want {
+					b.Fatalf("Unexpected action %s, want %s", step.Action, stage.want)
+				}
+				b.ReportAllocs()
+				for b.Loop() {
+					Next(wl, stage.now, nil)
+				}
+			})
+		}
 	}
 }
