@@ -21,6 +21,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -129,15 +130,10 @@ func (j *judge) job(write memapi.Write) {
 	if write.Old == nil || isSuspended(write.Old) || !isSuspended(write.New) || !strings.HasPrefix(write.Caller, "kueue-") {
 		return
 	}
-	if j.world.config.Blocking && !features.Enabled(features.ACRequeueAfter) {
-		// The base's scheduler writes its reservation over an admission that came while it
-		// waited for the pods of others.
-		return
-	}
 	for _, versions := range j.versions {
 		wl := versions[slices.Max(slices.Collect(maps.Keys(versions)))]
 		isOwned := slices.ContainsFunc(wl.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == write.New.GetUID() })
-		if isOwned && workload.IsAdmitted(wl) && !workloadevict.IsEvicted(wl) && !workloadfinish.IsFinished(wl) {
+		if isOwned && workload.IsAdmitted(wl) && !workloadevict.IsEvicted(wl) && !workloadfinish.IsFinished(wl) && time.Since(j.admissionLost[wl.Name]) > known {
 			j.fail("rule 3, job that may run", "%s stops %s of %s", write.Caller, write.New.GetName(), describe(wl))
 		}
 	}

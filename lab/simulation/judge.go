@@ -125,6 +125,9 @@ type judge struct {
 	unreported    map[string]int
 	// released is when quota came free last.
 	released time.Time
+	// admissionLost is when a reservation was written over an admission that the scheduler had
+	// not seen, as the base does while it waits for the pods of others.
+	admissionLost map[string]time.Time
 	// excused are the workloads that Kueue left stuck before: told to retry while
 	// the gate was off, with no time to wait for.
 	excused map[string]bool
@@ -255,6 +258,7 @@ func newJudge(w *World) *judge {
 		counts:         make(map[string]map[kueue.AdmissionCheckReference]int32),
 		podsReadyUntil: make(map[string]time.Time),
 		unreported:     make(map[string]int),
+		admissionLost:  make(map[string]time.Time),
 		seenEvents:     make(map[string]int),
 		coverage:       newCoverage(),
 		versions:       make(map[string]map[int]*kueue.Workload),
@@ -494,6 +498,9 @@ func (j *judge) onWrite(write memapi.Write) {
 	}
 	if workload.HasQuotaReservation(old) && !workloadfinish.IsFinished(old) && (!workload.HasQuotaReservation(wl) || workloadfinish.IsFinished(wl)) {
 		j.releases(wl)
+	}
+	if ours && !features.Enabled(features.ACRequeueAfter) && workload.IsAdmitted(old) && workload.HasQuotaReservation(wl) && !workload.IsAdmitted(wl) {
+		j.admissionLost[wl.Name] = time.Now()
 	}
 	if since, found := j.localQueues[string(wl.Spec.QueueName)]; found && time.Since(since) > known && isPending(wl) {
 		delete(j.unreported, string(wl.Spec.QueueName))
@@ -1554,9 +1561,8 @@ func localQueueOf(queue string) string {
 	return localQueue
 }
 
-// isReported: nobody tells the ClusterQueue of a LocalQueue that is there again, before one of
-// its workloads is written, also in the base. The scheduler tries the first, unless it is
-// blocked or all are in a backoff.
+// isReported: the gauge of a ClusterQueue has what is pending in a LocalQueue that is there
+// again when one of its workloads is written that Kueue has in that queue. So it is in the base.
 func (j *judge) isReported(localName string) bool {
 	return j.written[localName].Sub(j.localQueues[localName]) > known
 }
@@ -1580,7 +1586,9 @@ func (j *judge) queueNumbers(queue string, pending map[string]bool, isTried bool
 		}
 	}
 	tried, least := 0, all-optional
-	if !j.isReported(localName) {
+	// Nobody tells the ClusterQueue of one that is there again, before one of its workloads
+	// is written. The scheduler tries the first, unless it is blocked or all are in a backoff.
+	if !j.written[localName].After(j.localQueues[localName]) {
 		least = 0
 	}
 	if j.world.config.Blocking {
