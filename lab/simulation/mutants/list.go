@@ -37,19 +37,19 @@ var All = []Mutant{
 	{
 		// The API drops the fraction of a second.
 		Name: "eviction-in-the-past", File: next, Rules: []string{"rule 1"},
-		Old: "s.evictedAt = workloadpatching.RoundUp(now)",
-		New: "s.evictedAt = workloadpatching.RoundUp(now)\nif MUTANT {\ns.evictedAt = now\n}",
+		Old: "s.until = deadline(",
+		New: "if MUTANT && !s.evictedAt.IsZero() {\ns.evictedAt = now\n}\ns.until = deadline(",
 	},
 	{
 		Name: "fraction-of-a-transition-cut", File: next, Rules: []string{"rule 3", "rule 4"},
-		Old: "start := later(evictedAt, workloadpatching.RoundUp(retry.LastTransitionTime.Time))\n",
-		New: "start := later(evictedAt, workloadpatching.RoundUp(retry.LastTransitionTime.Time))\nif MUTANT {\nstart = later(evictedAt, retry.LastTransitionTime.Truncate(time.Second))\n}\n",
+		Old: "until = later(until, start.Add(",
+		New: "if MUTANT {\nstart = later(evictedAt, retry.LastTransitionTime.Truncate(time.Second))\n}\nuntil = later(until, start.Add(",
 	},
 	{
 		// For controllers that send old transition times again.
 		Name: "deadline-from-the-transition-alone", File: next, Rules: []string{"rule 3", "rule 4"},
 		Old: "until = later(until, start.Add(",
-		New: "if MUTANT {\nstart = workloadpatching.RoundUp(retry.LastTransitionTime.Time)\n}\nuntil = later(until, start.Add(",
+		New: "if MUTANT {\nstart = retry.LastTransitionTime.Add(time.Second - 1).Truncate(time.Second)\n}\nuntil = later(until, start.Add(",
 	},
 	{
 		Name: "no-delay-counts-from-the-transition", File: next, Rules: []string{"rule 3", "rule 4", "rule 7, never stuck"},
