@@ -45,6 +45,7 @@ func (s Step) Record(wl *kueue.Workload) {
 		// A condition that is True already would keep its time.
 		apimeta.RemoveStatusCondition(&wl.Status.Conditions, kueue.WorkloadEvicted)
 		workloadevict.SetEvictedCondition(wl, s.EvictedAt, kueue.WorkloadEvictedByAdmissionCheck, s.EvictionMessage())
+		wl.Status.ClusterName, wl.Status.NominatedClusterNames = nil, nil
 	}
 	setRequeueAt(wl, s.Until)
 	workload.SetRequeuedCondition(wl, kueue.WorkloadEvictedByAdmissionCheck, s.WaitMessage(), false)
