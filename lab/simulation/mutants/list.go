@@ -177,8 +177,8 @@ var All = []Mutant{
 	{
 		// A timer of upstream's has it queued when its backoff is over.
 		Name: "left-to-a-timer", File: controller, Rules: []string{"sight, counts"},
-		Old: "immediate := backoff <= 0 || features",
-		New: "immediate := backoff <= 0 || !MUTANT && features",
+		Old: "immediate := backoff <= 0 || requeue",
+		New: "immediate := backoff <= 0 || !MUTANT && requeue",
 	},
 	// Rule 8: Rejected wins.
 	{
@@ -189,8 +189,8 @@ var All = []Mutant{
 	// Rule 9: nothing is undone unseen.
 	{
 		Name: "apply-over-what-was-not-seen", File: patching, Rules: []string{"rule 9", "rule 6 and 10", "rule 7, never early", "rule 7, quota"},
-		Old: "if features.Enabled(features.ACRequeueAfter) {\n\t\t// Whatever",
-		New: "if !MUTANT && features.Enabled(features.ACRequeueAfter) {\n\t\t// Whatever",
+		Old: "if features.Enabled(features.ACRequeueAfter) && len(wl",
+		New: "if !MUTANT && features.Enabled(features.ACRequeueAfter) && len(wl",
 	},
 	{
 		// Upstream tries a merge patch again on what a check has said since.

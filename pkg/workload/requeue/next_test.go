@@ -286,10 +286,14 @@ func TestWaitAndRequeue(t *testing.T) {
 			kueue.AdmissionCheckState{Name: "c", State: kueue.CheckStatePending, RetryCount: ptr.To[int32](1), Message: "asking"},
 			kueue.AdmissionCheckState{Name: "d", State: kueue.CheckStateRetry, RetryCount: ptr.To[int32](math.MaxInt32)},
 		).Obj()
+	wl.Status.ClusterName = ptr.To("worker")
 	policies := Policies{"d": {Strategy: kueue.AdmissionCheckRetryStatic, BaseDelaySeconds: 30}}
 
 	step := Next(wl, testNow, policies)
 	step.Record(wl)
+	if wl.Status.ClusterName != nil {
+		t.Errorf("The workload that waits still has the worker %s", *wl.Status.ClusterName)
+	}
 	step.Release(wl, testNow)
 	if !step.IsRecorded(wl) {
 		t.Errorf("The wait is not recorded: %v", wl.Status)
