@@ -45,6 +45,7 @@ func (f *fixture) withCommit() (upstream, commit string) {
 func TestBaseOfCommit(t *testing.T) {
 	f := newFixture(t)
 	f.put(f.base, "go.mod", upstreamFiles["go.mod"]+"\nrequire k8s.io/api v0.2.3\n")
+	f.put(f.base, "hack/go.mod", "module example.org/hack\n") // no module proxy serves it
 	upstream, commit := f.withCommit()
 	f.refused([]string{"example.org/upstream v1.0.0, commit " + commit[:12], "UPSTREAM=directory"}, "tree")
 	f.refused([]string{"is no git repository"}, "tree", "--upstream", t.TempDir())
@@ -54,6 +55,9 @@ func TestBaseOfCommit(t *testing.T) {
 	f.must("tree", "--upstream", upstream)
 	if got := f.get(f.tree, "pkg/b/b.go"); got != upstreamFiles["pkg/b/b.go"] {
 		t.Errorf("The file of the tree is %q", got)
+	}
+	if got := f.get(f.tree, "hack/go.mod"); got == "" {
+		t.Error("The tree has not all files of the commit")
 	}
 	f.commit("b: Say more", map[string]string{"pkg/b/b.go": "package b // patched\n"})
 	f.must("export", "--upstream", upstream)

@@ -25,9 +25,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/mod/module"
 	"golang.org/x/mod/sumdb/dirhash"
-	modzip "golang.org/x/mod/zip"
 )
 
 // source is the pristine upstream source, the base that the patches stand on.
@@ -72,61 +70,61 @@ func findSource(module, pinDir string) (source, error) {
 }
 
 // sourceOfCommit returns a base that no module proxy has: a commit of upstream's git. Its files
-// are those that a proxy would serve, and lie in build/upstream, where they may stay.
+// lie in build/upstream, where they may stay. They are all that the commit has, with the
+// dependencies in vendor that no proxy may have either.
 func (p project) sourceOfCommit() (source, error) {
 	b := p.base
-	name := fmt.Sprintf("%s %s, commit %.12s", b.Module, b.Version, b.Commit)
+	src := source{
+		name: fmt.Sprintf("%s %s, commit %.12s", b.Module, b.Version, b.Commit),
+		dir:  filepath.Join(p.dir, "build", "upstream", b.Commit),
+	}
 	if p.upstream == "" {
-		return source{}, fmt.Errorf("%s is a commit that no module proxy has: say where upstream's git is (UPSTREAM=directory), a clone of the repository that has it",
-			name)
+		return src, fmt.Errorf("%s is a commit that no module proxy has: say where upstream's git is (UPSTREAM=directory), a clone of the repository that has it",
+			src.name)
 	}
 	dir, err := os.MkdirTemp("", "patchset-upstream-")
 	if err != nil {
-		return source{}, err
+		return src, err
 	}
 	defer os.RemoveAll(dir)
 	// A repository that borrows upstream's objects: upstream may have no work tree, and stays as it is.
 	r, err := initRepo(dir)
 	if err != nil {
-		return source{}, err
+		return src, err
 	}
 	objects, err := exec.Command("git", "-C", p.upstream, "rev-parse", "--path-format=absolute", "--git-path", "objects").Output()
 	if err != nil {
-		return source{}, fmt.Errorf("%s is no git repository that can be read: %s", p.upstream, failure(err))
+		return src, fmt.Errorf("%s is no git repository that can be read: %s", p.upstream, failure(err))
 	}
 	if err := os.WriteFile(filepath.Join(r.gitDir(), "objects", "info", "alternates"), objects, 0o644); err != nil {
-		return source{}, err
+		return src, err
 	}
-	if _, err := r.run(nil, "cat-file", "-e", b.Commit+"^{commit}"); err != nil {
-		return source{}, fmt.Errorf("%s has no commit %s: fetch it there (git fetch origin %s)", p.upstream, b.Commit, b.Commit)
-	}
-	packed, err := os.Create(filepath.Join(dir, "module.zip"))
+	want, err := r.treeOf(b.Commit)
 	if err != nil {
-		return source{}, err
+		return src, fmt.Errorf("%s has no commit %s: fetch it there (git fetch origin %s)", p.upstream, b.Commit, b.Commit)
 	}
-	defer packed.Close()
-	mod := module.Version{Path: b.Module, Version: b.Version}
-	if err := modzip.CreateFromVCS(packed, mod, dir, b.Commit, ""); err != nil {
-		return source{}, err
-	}
-	files := filepath.Join(p.dir, "build", "upstream", b.Commit)
-	if _, err := os.Stat(files); errors.Is(err, os.ErrNotExist) {
-		if err := modzip.Unzip(files, mod, packed.Name()); err != nil {
-			return source{}, err
+	r.files = src.dir
+	if _, err := os.Stat(src.dir); errors.Is(err, os.ErrNotExist) {
+		if err := os.MkdirAll(src.dir, 0o755); err != nil {
+			return src, err
+		}
+		if _, err := r.run(nil, "read-tree", b.Commit); err != nil {
+			return src, err
+		}
+		if _, err := r.run(nil, "checkout-index", "--all"); err != nil {
+			return src, err
 		}
 	}
-	want, err := dirhash.HashZip(packed.Name(), dirhash.Hash1)
-	if err != nil {
-		return source{}, err
+	if _, err := r.run(nil, "add", "--all", "--force", "."); err != nil {
+		return src, err
 	}
-	got, err := dirhash.HashDir(files, mod.Path+"@"+mod.Version, dirhash.Hash1)
-	if err != nil {
-		return source{}, err
+	switch got, err := r.text("write-tree"); {
+	case err != nil:
+		return src, err
+	case got != want:
+		return src, fmt.Errorf("the files in %s are not those of the commit: remove that directory, and run this again", src.dir)
 	}
-	if got != want {
-		return source{}, fmt.Errorf("the files in %s are not those of the commit: remove that directory, and run this again", files)
-	}
-	return source{name: name, dir: files}, nil
+	return src, nil
 }
 
 // failure describes why a command failed, with what it wrote to stderr.
