@@ -811,7 +811,9 @@ func findByTest(t *testing.T, m mutants.Mutant) {
 		out, err := cmd.CombinedOutput()
 		return string(out), err
 	}
-	if out, err := run(""); err != nil || strings.Contains(out, "no tests to run") {
+	if out, err := run(""); err == nil && strings.Contains(out, "no tests to run") && !mutants.HasAll {
+		t.Skip("this base does not have its test")
+	} else if err != nil || strings.Contains(out, "no tests to run") {
 		t.Fatalf("%s fails without a mutant, or is not there: %v\n%s", m.Test, err, out)
 	}
 	if out, err := run(m.Name); err == nil {

@@ -216,7 +216,7 @@ var All = []Mutant{
 		New: "if !MUTANT && (!workloadevict.IsEvictedByDeactivation(s.wl) || hasRetryState(s.wl)) {",
 	},
 	{
-		Name: "deadline-outlives-the-deactivation", File: status, Rules: []string{"rule 11"},
+		Name: "deadline-outlives-the-deactivation", File: status, Rules: []string{"rule 11", "rule 7, never early"},
 		Old: "wl.Status.RequeueState = nil\n\tfor",
 		New: "if !MUTANT {\nwl.Status.RequeueState = nil\n}\n\tfor",
 	},

@@ -60,11 +60,11 @@ func WriteOverlay(all []Mutant, source, dir string) error {
 		content, found := changed[m.File]
 		if !found {
 			var err error
-			if content, err = os.ReadFile(filepath.Join(source, m.File)); err != nil && hasAll {
+			if content, err = os.ReadFile(filepath.Join(source, m.File)); err != nil && HasAll {
 				return err
 			}
 		}
-		if n := bytes.Count(content, []byte(m.Old)); n == 0 && !hasAll {
+		if n := bytes.Count(content, []byte(m.Old)); n == 0 && !HasAll {
 			leftOut += m.Name + "\n"
 			continue
 		} else if n != 1 {

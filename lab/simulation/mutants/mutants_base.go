@@ -16,5 +16,5 @@ limitations under the License.
 
 package mutants
 
-// hasAll: this base has the places of all mutants.
-const hasAll = true
+// HasAll: this base has the places of all mutants.
+const HasAll = true

@@ -16,5 +16,5 @@ limitations under the License.
 
 package mutants
 
-// hasAll: those are left out whose place this base does not have.
-const hasAll = false
+// HasAll: those are left out whose place this base does not have.
+const HasAll = false
