@@ -37,7 +37,7 @@ port: need-tools ## Begin the port of a base's patches to a new one, and say wha
 	@$(PATCHSET) port $(if $(FROM),--from $(FROM))
 
 .PHONY: pr
-pr: need-tools ## Write build/pr/*.patch (build/pr-v0.14 for that base), a "git am" series for upstream's tag (AUTHOR="Name <mail>"; FIX=name: build/pr-fix/name, that fix alone).
+pr: need-tools ## Write build/pr/*.patch (build/pr-v0.14 for that base), a "git am" series for upstream's tag, and the texts of the pull requests (AUTHOR="Name <mail>"; FIX=name: build/pr-fix/name, that fix alone).
 	@$(PATCHSET) pr $(if $(AUTHOR),--author "$(AUTHOR)") $(if $(FIX),--fix "$(FIX)")
 
 .PHONY: verify-fixes

@@ -59,7 +59,8 @@ type baseFile struct {
 
 	Budgets         []budget
 	Generated       *generated
-	PullRequestNote string `yaml:"pullRequestNote"`
+	PullRequests    []pullRequest `yaml:"pullRequests"`
+	PullRequestNote string        `yaml:"pullRequestNote"`
 
 	SkipWithGateOn    struct{ Tests, Specs []skip } `yaml:"skipWithGateOn"`
 	SpecsWithRaces    []skip                        `yaml:"specsWithRaces"`
@@ -193,6 +194,11 @@ func (b *baseFile) check() error {
 	for _, one := range b.Budgets {
 		if err := one.check(); err != nil {
 			complain("budgets: %v", err)
+		}
+	}
+	for _, one := range b.PullRequests {
+		if err := one.check(); err != nil {
+			complain("pullRequests: %q: %v", one.Title, err)
 		}
 	}
 	if b.Generated != nil {

@@ -96,7 +96,7 @@ func (p project) pullRequestOfFix(outDir, author, fix string) error {
 		return err
 	}
 	p.say("%s; \"git am\" applies it to %s", series[0], src.name)
-	return nil
+	return p.pullRequestTexts(outDir, fixes, series)
 }
 
 var failedTest = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)

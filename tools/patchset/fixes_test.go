@@ -76,6 +76,56 @@ func TestFixes(t *testing.T) {
 	if strings.Contains(string(content), "Kind: bug") || !strings.Contains(string(content), "+package b // mended") {
 		t.Errorf("The patch is\n%s", content)
 	}
+	text := f.get(out, "pull-request-01.md")
+	for _, want := range []string{"Title: b: Mend b\n", "\n/kind bug\n", "0001-b-Mend-b.patch", "```release-note\nIt is wrong.\n```", "- \"b: Mend b\": Pending.\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("The text of the pull request lacks %q:\n%s", want, text)
+		}
+	}
+}
+
+func TestTextsOfPullRequests(t *testing.T) {
+	f := newFixture(t)
+	f.put(f.base, "pkg/a/one.go", "package a\n\nconst One = 1\n")
+	f.replaceInProject("bases/v1/base.yaml", "series: patches/series", `pullRequests:
+- {title: Say it first, kinds: [kep], patches: [b-.*]}
+- {title: "The feature, as a whole", kinds: [feature, api-change], patches: [a-.*], notes: It stands on the words., releaseNote: There is more.}
+- {title: Not there, kinds: [feature], patches: [c-.*]}
+fixes: patches/fixes/series
+series: patches/series`)
+	f.must("tree")
+	f.commitText(fix("a: Mend one"), map[string]string{"pkg/a/one.go": "package a\n\nconst One = 2\n", "pkg/a/one_test.go": twoTest})
+	backport := strings.Replace(fix("b: Mend b"), "Pending", "Backport [pull 1]", 1)
+	f.commitText(backport, map[string]string{"pkg/b/b.go": "package b // mended\n"})
+	f.commit("a: Build", map[string]string{"pkg/a/more.go": "package a\n"})
+	f.commit("a: Build more", map[string]string{"pkg/a/most.go": "package a\n"})
+	f.commit("b: Write it down", map[string]string{"pkg/b/words.go": "package b\n"})
+	f.must("export")
+	out := filepath.Join(f.project, "..", "pr")
+	f.put(out, "pull-request-09.md", "left from the last time")
+	f.must("pr", "--out", out)
+
+	texts, _ := filepath.Glob(filepath.Join(out, "*.md"))
+	if len(texts) != 3 {
+		t.Fatalf("The texts are %q, want 3", texts)
+	}
+	for name, parts := range map[string][]string{
+		"pull-request-01.md": {"Title: a: Mend one\n", "0001-a-Mend-one.patch"},
+		"pull-request-02.md": {"Title: Say it first\n", "/kind kep\n", "0005-b-Write-it-down.patch", "```release-note\nNONE\n```"},
+		"pull-request-03.md": {
+			"Title: The feature, as a whole\n", "/kind feature\n/kind api-change\n", "0003-a-Build.patch 0004-a-Build-more.patch",
+			"**a: Build**\n\nWhy it is so.", "- It stands on the words.\n", "```release-note\nThere is more.\n```",
+		},
+	} {
+		for _, want := range parts {
+			if text := f.get(out, name); !strings.Contains(text, want) {
+				t.Errorf("%s lacks %q:\n%s", name, want, text)
+			}
+		}
+	}
+
+	f.replaceInProject("bases/v1/base.yaml", "[b-.*]", "['(']")
+	f.refused([]string{"pullRequests", "Say it first", "missing closing"}, "tree")
 }
 
 func TestFixesThatAreNone(t *testing.T) {

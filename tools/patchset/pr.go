@@ -78,6 +78,9 @@ func (p project) pullRequest(outDir, author string, carried bool, fix string) er
 		return err
 	}
 	p.say("%d patches in %s; \"git am\" applies them to %s and gives the files of the tree", len(series), outDir, src.name)
+	if err := p.pullRequestTexts(outDir, set.patches, series); err != nil {
+		return err
+	}
 	if p.base.PullRequestNote != "" {
 		p.say("note: %s", p.base.PullRequestNote)
 	}
