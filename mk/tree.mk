@@ -36,6 +36,10 @@ size: need-tools ## Count the lines of the parts of the patch set, and fail over
 port: need-tools ## Begin the port of a base's patches to a new one, and say what is left (BASE=new FROM=v0.19).
 	@$(PATCHSET) port $(if $(FROM),--from $(FROM))
 
+.PHONY: rebase
+rebase: need-tools ## Put the patches onto another tag or commit of upstream, in a tree of its own, and say what came of it (UPSTREAM=../kueue REF=v0.19.7; BASE; OUT=directory).
+	@go run ./tools/patchset $(if $(filter file,$(origin BASE)),,--base $(BASE)) --upstream "$(UPSTREAM)" rebase --ref "$(REF)" $(if $(OUT),--out "$(OUT)")
+
 .PHONY: pr
 pr: need-tools ## Write build/pr/*.patch (build/pr-v0.14 for that base), a "git am" series for upstream's tag, and the texts of the pull requests (AUTHOR="Name <mail>"; FIX=name: build/pr-fix/name, that fix alone).
 	@$(PATCHSET) pr $(if $(AUTHOR),--author "$(AUTHOR)") $(if $(FIX),--fix "$(FIX)")

@@ -153,16 +153,21 @@ func (p project) failsWithout(r gitRepo, base, alone string, fix patch) ([]strin
 	if err == nil {
 		return nil, fmt.Errorf("the tests of %s pass without it: what does it mend?", fix.name)
 	}
-	var failed []string
-	for _, match := range failedTest.FindAllStringSubmatch(err.Error(), -1) {
-		failed = append(failed, match[1])
-	}
-	// A test that has failed parts is named with them.
-	failed = slices.DeleteFunc(failed, func(name string) bool {
-		return slices.ContainsFunc(failed, func(other string) bool { return strings.HasPrefix(other, name+"/") })
-	})
+	failed := failedTests(err)
 	if len(failed) == 0 {
 		return nil, fmt.Errorf("the tests of %s do not run without it: %w", fix.name, err)
 	}
 	return failed, nil
+}
+
+// failedTests returns the tests that failed, from what "go test" has said. One that has failed
+// parts is named with them.
+func failedTests(err error) []string {
+	var failed []string
+	for _, match := range failedTest.FindAllStringSubmatch(fmt.Sprint(err), -1) {
+		failed = append(failed, match[1])
+	}
+	return slices.DeleteFunc(failed, func(name string) bool {
+		return slices.ContainsFunc(failed, func(other string) bool { return strings.HasPrefix(other, name+"/") })
+	})
 }

@@ -116,6 +116,15 @@ func newCommand() *cobra.Command {
 	verb("port", "Begin the port of another base's patches to a new one, and say what is left to do", func() error { return p.port(from) }).
 		Flags().StringVar(&from, "from", "", "base with the patches (default: the one that shares its overlay)")
 
+	var ref, rebased string
+	var rebase *cobra.Command
+	rebase = verb("rebase", "Put the patches onto another version of upstream, in a tree of its own, and say what came of it", func() error {
+		return p.rebase(ref, rebased, !rebase.Flags().Changed("base"))
+	})
+	rebase.Flags().StringVar(&ref, "ref", "", "tag or commit of upstream's git")
+	rebase.Flags().StringVar(&rebased, "out", "", "the tree, which must not exist (default: build/rebase and the name of the version)")
+	_ = rebase.MarkFlagRequired("ref") // there is such a flag
+
 	verb("beside", "Write what of the project uses the tree without being a part of it, for this base", func() error { return p.writeBeside() })
 	verb("dep-crds", "Copy the CRDs of other projects, which upstream's suites read, to the tree", func() error { return p.copyDependencyCRDs() })
 

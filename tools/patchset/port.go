@@ -38,6 +38,9 @@ func (p project) port(baseName string) error {
 	if p.base.Shared == nil {
 		return fmt.Errorf("%s does not say whose overlay it shares: there is nothing to port", p.base.file)
 	}
+	if _, err := os.Stat(filepath.Join(p.dir, filepath.FromSlash(p.base.Series))); err == nil {
+		return fmt.Errorf("%s exists: base %s has patches, and its port began already", p.base.Series, p.base.name)
+	}
 	src, err := p.source()
 	if err != nil {
 		return err
@@ -60,19 +63,14 @@ func (p project) port(baseName string) error {
 		return err
 	}
 	work := porting{project: p, from: from.base, repo: r, source: src, disk: disk}
-	for _, one := range set.patches {
-		if err := work.add(one); err != nil {
-			return fmt.Errorf("%s: %w", one.name, err)
-		}
+	if err := work.addAll(set.patches); err != nil {
+		return err
 	}
-	return work.report()
+	return work.report(fmt.Sprintf("left to do in %s, and in shared of %s", p.tree, p.base.file), `try it, and then "make export"`)
 }
 
 // emptyTree returns the tree with nothing but the base in it.
 func (p project) emptyTree(src source) (gitRepo, error) {
-	if _, err := os.Stat(filepath.Join(p.dir, filepath.FromSlash(p.base.Series))); err == nil {
-		return gitRepo{}, fmt.Errorf("%s exists: base %s has patches, and its port began already", p.base.Series, p.base.name)
-	}
 	if entries, err := os.ReadDir(p.tree); err == nil && len(entries) > 0 {
 		return gitRepo{}, fmt.Errorf("%s exists: remove it, or name another tree (TREE=...)", p.tree)
 	}
@@ -99,6 +97,8 @@ type porting struct {
 	source  source
 	disk    map[string]file // the project's
 
+	onlyTests bool // of the patches
+
 	hunks, applied, files int
 	left                  []string
 	touched               map[string]bool // folders of Go code
@@ -107,6 +107,9 @@ type porting struct {
 // nameOf returns where a file of the other base's tree lies in this one, and the
 // name of the shared file that it may be.
 func (w *porting) nameOf(name string) (here, shared string) {
+	if w.project.base.Shared == nil {
+		return name, name
+	}
 	if _, ok := w.disk[path.Join(w.project.base.Shared.Own, name)]; ok {
 		return name, name
 	}
@@ -117,12 +120,71 @@ func (w *porting) nameOf(name string) (here, shared string) {
 	return w.project.base.Shared.inTree(shared).path, shared
 }
 
-// add makes a commit of what can be done of a patch.
+// addAll makes a commit of what can be done of each patch. A fix that upstream has by now, as
+// its tests say, falls away.
+func (w *porting) addAll(patches []patch) error {
+	for _, one := range patches {
+		there := false
+		var err error
+		if one.msg.isFix() {
+			there, err = w.isThere(one)
+		}
+		switch {
+		case err != nil:
+		case there:
+			w.project.say("upstream has %s by now: its tests pass without it", one.name)
+		default:
+			err = w.add(one)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", one.name, err)
+		}
+	}
+	return nil
+}
+
+// isThere tells whether the tests of a fix pass without it. One whose tests do not apply or do
+// not compile is none that is there.
+func (w *porting) isThere(fix patch) (bool, error) {
+	tests := porting{project: w.project, from: w.from, repo: w.repo, source: w.source, disk: w.disk, onlyTests: true}
+	if err := tests.put(fix); err != nil {
+		return false, err
+	}
+	there := len(tests.left) == 0 && len(tests.touched) > 0 &&
+		command(w.repo.dir, "go", append([]string{"test"}, sortedKeys(tests.touched)...)...) == nil
+	_, err := w.repo.run(nil, "reset", "--quiet", "--hard", "HEAD")
+	return there, err
+}
+
 func (w *porting) add(one patch) error {
+	if err := w.put(one); err != nil {
+		return err
+	}
+	if w.project.base.needsGenerated(one) {
+		w.project.say("generating code for %s", one.name)
+		if err := w.project.addGenerated(w.repo, w.source); err != nil {
+			w.left = append(w.left, fmt.Sprintf("%s: the generated code: %v", one.name, err))
+		} else if _, err := w.repo.run(nil, "checkout-index", "--all", "--force"); err != nil {
+			return err
+		}
+	}
+	changed, err := w.repo.dirty()
+	if err != nil || len(changed) == 0 {
+		return err
+	}
+	_, err = w.repo.run([]byte(one.msg.withOverlay(nil).String()), "commit", "--quiet", "--file", "-")
+	return err
+}
+
+// put brings what can be done of a patch into the tree, and adds it to the index.
+func (w *porting) put(one patch) error {
 	leave := func(format string, args ...any) {
 		w.left = append(w.left, one.name+": "+fmt.Sprintf(format, args...))
 	}
 	for _, part := range one.files() {
+		if w.onlyTests && !strings.HasSuffix(part.path, "_test.go") {
+			continue
+		}
 		w.hunks += len(part.hunks)
 		name, _ := w.nameOf(part.path)
 		if !w.source.has(name) {
@@ -145,8 +207,11 @@ func (w *porting) add(one patch) error {
 		}
 	}
 	for _, claimed := range one.msg.values(trailerOverlay) {
+		if w.onlyTests && !strings.HasSuffix(claimed, "_test.go") {
+			continue
+		}
 		name, shared := w.nameOf(claimed)
-		if slices.ContainsFunc(w.project.base.Shared.Without, func(left without) bool { return matches(left.File, shared) }) {
+		if here := w.project.base.Shared; here != nil && slices.ContainsFunc(here.Without, func(left without) bool { return matches(left.File, shared) }) {
 			continue
 		}
 		f, err := w.project.base.overlayFrom(w.disk, name)
@@ -168,12 +233,7 @@ func (w *porting) add(one patch) error {
 			return err
 		}
 	}
-	changed, err := w.repo.dirty()
-	if err != nil || len(changed) == 0 {
-		return err
-	}
-	_, err = w.repo.run([]byte(one.msg.withOverlay(nil).String()), "commit", "--quiet", "--file", "-")
-	return err
+	return nil
 }
 
 func (w *porting) touch(name string) {
@@ -186,8 +246,8 @@ func (w *porting) touch(name string) {
 	w.touched["./"+filepath.ToSlash(filepath.Dir(name))] = true
 }
 
-// report says what is left to do, what the compiler would say included.
-func (w *porting) report() error {
+// report says what is left to do, what the compiler would say included, or what comes next.
+func (w *porting) report(leftToDo, next string) error {
 	p := w.project
 	p.say("%s: %d of %d hunks applied, %d overlay files", p.tree, w.applied, w.hunks, w.files)
 	if len(w.touched) > 0 {
@@ -199,10 +259,10 @@ func (w *porting) report() error {
 		w.left = append(w.left, wrong...)
 	}
 	if len(w.left) == 0 {
-		p.say("nothing is left: try it, and then \"make export\"")
+		p.say("nothing is left: %s", next)
 		return nil
 	}
-	p.say("left to do in %s, and in shared of %s:", p.tree, p.base.file)
+	p.say("%s:", leftToDo)
 	for _, what := range w.left {
 		fmt.Fprintf(p.out, "  %s\n", what)
 	}

@@ -61,7 +61,7 @@ func (p project) verifyCommits(quick bool) error {
 		p.say("%d of %d: %s: %s", i+1, len(set.patches), one.msg.subject, size)
 		check := p.buildAndTest
 		if quick {
-			check = func(dir string, _ patch) error { return checkTypes(dir) }
+			check = func(dir string, _ ...patch) error { return checkTypes(dir) }
 		}
 		if len(touched(one)) == 0 {
 			continue // no Go code
@@ -96,13 +96,13 @@ func (p project) proveSeries(r gitRepo, src source, commits []string, set patchS
 	return applyAndCompare(src, series, r, commits[len(upstream)])
 }
 
-// buildAndTest builds all packages of the tree, vets those that the patch
-// touches, and runs their unit tests.
-func (p project) buildAndTest(dir string, one patch) error {
+// buildAndTest builds all packages of the tree, vets those that the patches
+// touch, and runs their unit tests.
+func (p project) buildAndTest(dir string, patches ...patch) error {
 	if err := command(dir, "go", "build", "./..."); err != nil {
 		return fmt.Errorf("the tree does not compile: %w", err)
 	}
-	packages := existing(dir, touched(one))
+	packages := existing(dir, touched(patches...))
 	if len(packages) == 0 {
 		return nil
 	}
