@@ -25,8 +25,8 @@ import (
 )
 
 // isOutdated returns true if the queue has a later version of the workload: some handlers
-// list workloads, and add each one seconds later. Nobody would tell the queue again that
-// the workload must wait.
+// list workloads, and add each one seconds later. The older copy of one that waits would be
+// put into the heap, and no later event would correct that.
 func isOutdated(wl *kueue.Workload, q *LocalQueue) bool {
 	if !features.Enabled(features.ACRequeueAfter) || q == nil || q.items[workload.Key(wl)] == nil {
 		return false

@@ -87,7 +87,7 @@ func (r *WorkloadReconciler) reconcileRetryOfChecks(ctx context.Context, wl *kue
 func (r *WorkloadReconciler) evictForRetry(ctx context.Context, wl *kueue.Workload, step requeue.Step, now time.Time) error {
 	cqName := ptr.Deref(wl.Status.Admission, kueue.Admission{}).ClusterQueue
 	release := !workload.IsAdmitted(wl) && !isReleasedLater(wl)
-	// Record sets the time of the eviction, which the same eviction keeps after it.
+	// Evict sets the condition once more. It is True by then, and keeps the time of Record.
 	err := r.evictByCheck(ctx, wl, step.EvictionMessage(), func(wl *kueue.Workload) {
 		step.Record(wl)
 		if release {
@@ -119,7 +119,7 @@ func (r *WorkloadReconciler) deactivateForCheck(ctx context.Context, wl *kueue.W
 		return err
 	}
 	eventReason := step.Reason
-	if step.Reason == kueue.WorkloadEvictedByAdmissionCheck {
+	if step.Reason == kueue.WorkloadEvictedByAdmissionCheck { // as for any rejection
 		eventReason = "AdmissionCheckRejected"
 	}
 	r.recordRetryEvent(wl, corev1.EventTypeWarning, eventReason, "Deactivated due to "+step.Message)

@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+	"sigs.k8s.io/kueue/pkg/controller/core/indexer"
 	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/util/admissioncheck"
 	"sigs.k8s.io/kueue/pkg/workload"
@@ -42,10 +43,9 @@ func (r *WorkloadReconciler) retryPolicies(ctx context.Context, wl *kueue.Worklo
 	policies := make(requeue.Policies)
 	for _, check := range workload.RetryChecks(wl) {
 		ac := &kueue.AdmissionCheck{}
-		if err := r.client.Get(ctx, types.NamespacedName{Name: string(check.Name)}, ac); err != nil {
-			if apierrors.IsNotFound(err) {
-				continue
-			}
+		if err := r.client.Get(ctx, types.NamespacedName{Name: string(check.Name)}, ac); apierrors.IsNotFound(err) {
+			continue
+		} else if err != nil {
 			return nil, fmt.Errorf("getting the retry policy of admission check %s: %w", check.Name, err)
 		}
 		if ac.Spec.Retry != nil && ac.Spec.ControllerName != kueue.ProvisioningRequestControllerName {
@@ -62,7 +62,7 @@ func (r *WorkloadReconciler) workloadsInRetry(ctx context.Context, ac client.Obj
 		return nil
 	}
 	list := &kueue.WorkloadList{}
-	if err := r.client.List(ctx, list); err != nil {
+	if err := r.client.List(ctx, list, client.MatchingFields{indexer.WorkloadAdmissionCheckKey: ac.GetName()}); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Could not list the workloads that wait for the retry of an admission check")
 	}
 	var requests []reconcile.Request

@@ -50,6 +50,7 @@ import (
 	qcache "sigs.k8s.io/kueue/pkg/cache/queue"
 	schdcache "sigs.k8s.io/kueue/pkg/cache/scheduler"
 	"sigs.k8s.io/kueue/pkg/constants"
+	"sigs.k8s.io/kueue/pkg/controller/core/indexer"
 	"sigs.k8s.io/kueue/pkg/features"
 	preemptexpectations "sigs.k8s.io/kueue/pkg/scheduler/preemption/expectations"
 	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
@@ -1156,12 +1157,12 @@ func TestWorkloadsInRetry(t *testing.T) {
 	inState := func(name string, check kueue.AdmissionCheckReference, state kueue.CheckState) *kueue.Workload {
 		return utiltestingapi.MakeWorkload(name, "ns").AdmissionChecks(kueue.AdmissionCheckState{Name: check, State: state}).Obj()
 	}
-	r := &WorkloadReconciler{client: utiltesting.NewFakeClient(
+	r := &WorkloadReconciler{client: utiltesting.NewClientBuilder().WithObjects(
 		inState("retry", "a", kueue.CheckStateRetry),
 		inState("retry-of-another", "b", kueue.CheckStateRetry),
 		inState("pending", "a", kueue.CheckStatePending),
 		utiltestingapi.MakeWorkload("no-check", "ns").Obj(),
-	)}
+	).WithIndex(&kueue.Workload{}, indexer.WorkloadAdmissionCheckKey, indexer.IndexWorkloadAdmissionCheck).Build()}
 	ac := utiltestingapi.MakeAdmissionCheck("a").Obj()
 	if got := r.workloadsInRetry(t.Context(), ac); len(got) > 0 {
 		t.Errorf("Unexpected requests without the gate: %v", got)

@@ -17,7 +17,7 @@ limitations under the License.
 // Package requeue decides when a workload whose admission checks ask for a retry is
 // evicted, waits and is requeued (KEP-3258).
 //
-// A wait is a desired status: requeueState.requeueAt, and the condition Requeued, which is
+// A wait is a part of the status: requeueState.requeueAt, and the condition Requeued, which is
 // False with the reason AdmissionCheck. Next computes it from the workload, the policies of
 // its checks and the time; the workload controller writes what differs.
 package requeue
@@ -52,7 +52,7 @@ const (
 	Wait Action = "Wait"
 	// Requeue puts the workload back into the queue, with all its checks Pending.
 	Requeue Action = "Requeue"
-	// ResetCounts removes the retry counts of the checks that are Ready.
+	// ResetCounts sets the retry counts of the checks that are Ready to 0.
 	ResetCounts Action = "ResetCounts"
 )
 
@@ -68,7 +68,7 @@ type Retry struct {
 // Step is the next action for a workload, and what it is due to.
 type Step struct {
 	Action Action
-	// Retries are the checks in the state Retry.
+	// Retries are the checks in the state Retry; to deactivate, those over their limit.
 	Retries []Retry
 	// Until is the time at which the workload is to be requeued, in whole seconds, or
 	// zero if nothing asks for a delay.
@@ -257,8 +257,8 @@ func deadline(wl *kueue.Workload, retries []Retry, evictedAt time.Time) time.Tim
 }
 
 // beginsToWait returns true if a check in Retry evicts the workload now: from its quota, or
-// from the queue. In a backoff it waits already. The job of a slice that is evicted before
-// it got quota would make the slice anew.
+// from the queue. In a backoff it is out of the queue already. A slice without quota must not
+// be evicted: its job would make it anew.
 func beginsToWait(wl *kueue.Workload, now time.Time) bool {
 	if workload.HasQuotaReservation(wl) {
 		return !workloadevict.IsEvicted(wl)

@@ -39,7 +39,7 @@ func (s Step) IsRecorded(wl *kueue.Workload) bool {
 	return IsWaiting(wl) && RequeueAt(wl).Equal(s.Until)
 }
 
-// Record has the workload wait until the time of the step.
+// Record has the workload wait until the time of the step, and evicts it if the wait begins.
 func (s Step) Record(wl *kueue.Workload) {
 	if !s.EvictedAt.IsZero() {
 		// A condition that is True already would keep its time.
@@ -51,7 +51,7 @@ func (s Step) Record(wl *kueue.Workload) {
 	workload.SetRequeuedCondition(wl, kueue.WorkloadEvictedByAdmissionCheck, s.WaitMessage(), false)
 	for _, retry := range s.Retries {
 		check := admissioncheck.FindAdmissionCheck(wl.Status.AdmissionChecks, retry.Name)
-		// The write cuts fractions off.
+		// Some clients send fractions of a second, which our write would cut off.
 		check.LastTransitionTime = metav1.NewTime(workloadpatching.RoundUp(check.LastTransitionTime.Time))
 		if retry.fromPolicy {
 			check.PolicyDelaySeconds = ptr.To(retry.DelaySeconds)
