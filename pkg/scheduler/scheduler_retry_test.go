@@ -59,6 +59,7 @@ func newRetrySchedulerTest(ctx context.Context, t *testing.T, wl *kueue.Workload
 	rf := utiltestingapi.MakeResourceFlavor("rf").Obj()
 	cq := utiltestingapi.MakeClusterQueue("cq").
 		ResourceGroup(*utiltestingapi.MakeFlavorQuotas("rf").Resource(corev1.ResourceCPU, "2").Obj()).
+		AdmissionChecks("check").
 		Obj()
 	lq := utiltestingapi.MakeLocalQueue("lq", metav1.NamespaceDefault).ClusterQueue("cq").Obj()
 	s := &retrySchedulerTest{recorder: &utiltesting.EventRecorder{}}
@@ -76,6 +77,7 @@ func newRetrySchedulerTest(ctx context.Context, t *testing.T, wl *kueue.Workload
 	s.queues = qcache.NewManagerForUnitTests(s.client, s.cache, qcache.WithPreemptionExpectations(preemptexpectations.New()))
 	_, log := utiltesting.ContextWithLog(t)
 	s.cache.AddOrUpdateResourceFlavor(log, rf)
+	s.cache.AddOrUpdateAdmissionCheck(log, utiltestingapi.MakeAdmissionCheck("check").Active(metav1.ConditionTrue).Obj())
 	if err := s.cache.AddClusterQueue(ctx, cq); err != nil {
 		t.Fatalf("Failed adding ClusterQueue to the cache: %v", err)
 	}
@@ -219,22 +221,36 @@ func TestNominateWorkloadThatMustWait(t *testing.T) {
 	}
 }
 
+func pendingCheck() []kueue.AdmissionCheckState {
+	return []kueue.AdmissionCheckState{{Name: "check", State: kueue.CheckStatePending, LastTransitionTime: metav1.NewTime(time.Now())}}
+}
+
 // TestScheduleOldVersion verifies that the scheduler reserves no quota with a copy that does
 // not know of a retry: the write fails, the quota is free again, and the workload waits.
 func TestScheduleOldVersion(t *testing.T) {
-	for _, useMergePatch := range []bool{false, true} {
-		t.Run(fmt.Sprintf("WorkloadRequestUseMergePatch enabled: %t", useMergePatch), func(t *testing.T) {
+	cases := map[string]struct {
+		checks        []kueue.AdmissionCheckState
+		useMergePatch bool
+	}{
+		"the check was pending":                    {checks: pendingCheck()},
+		"the check was pending, merge patch":       {checks: pendingCheck(), useMergePatch: true},
+		"the check was not there yet":              {},
+		"the check was not there yet, merge patch": {useMergePatch: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
 			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
-			features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, useMergePatch)
+			features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, tc.useMergePatch)
 			ctx, log := utiltesting.ContextWithLog(t)
 			wl := utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault).Queue("lq").Request(corev1.ResourceCPU, "1").
-				AdmissionChecks(kueue.AdmissionCheckState{Name: "check", State: kueue.CheckStatePending, LastTransitionTime: metav1.NewTime(time.Now())}).
+				AdmissionChecks(tc.checks...).
 				Obj()
 			s := newRetrySchedulerTest(ctx, t, wl)
 			retry := &kueue.Workload{}
 			if err := s.client.Get(ctx, client.ObjectKeyFromObject(wl), retry); err != nil {
 				t.Fatalf("Failed getting the workload: %v", err)
 			}
+			retry.Status.AdmissionChecks = pendingCheck()
 			retry.Status.AdmissionChecks[0].State = kueue.CheckStateRetry
 			if err := s.client.Status().Update(ctx, retry); err != nil {
 				t.Fatalf("Failed updating the workload: %v", err)

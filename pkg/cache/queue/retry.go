@@ -56,7 +56,7 @@ func (c *ClusterQueue) retryWaits() metrics.RetryWaits {
 	defer c.rwm.RUnlock()
 	var waits metrics.RetryWaits
 	for _, wInfo := range c.inadmissibleWorkloads {
-		if !requeue.IsWaiting(wInfo.Obj) {
+		if !requeue.IsWaitingForRetry(wInfo.Obj) {
 			continue
 		}
 		waits.Workloads++

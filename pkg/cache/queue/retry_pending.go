@@ -17,6 +17,10 @@ limitations under the License.
 package queue
 
 import (
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+	"sigs.k8s.io/kueue/pkg/features"
 	"sigs.k8s.io/kueue/pkg/workload"
 	"sigs.k8s.io/kueue/pkg/workload/requeue"
 )
@@ -33,4 +37,15 @@ func (c *ClusterQueue) addPending(wInfo *workload.Info) bool {
 		c.insertInadmissible(key, wInfo)
 	}
 	return false
+}
+
+// isOutdated returns true if the queue has a later version of the workload: some handlers
+// list workloads, and add each one seconds later. The older copy of one that waits would be
+// put into the heap, and no later event would correct that.
+func isOutdated(wl *kueue.Workload, q *LocalQueue) bool {
+	if !features.Enabled(features.ACRequeueAfter) || q == nil || q.items[workload.Key(wl)] == nil {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(wl.ResourceVersion, q.items[workload.Key(wl)].Obj.ResourceVersion)
+	return err == nil && order < 0
 }

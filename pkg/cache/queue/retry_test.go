@@ -129,13 +129,10 @@ func (q *retryTestQueues) expect(when string, want queuedWorkloads) {
 		return names
 	}
 	look := func() queuedWorkloads {
-		got := queuedWorkloads{Heap: place(cq.heap.List()...)}
-		for _, info := range cq.inadmissibleWorkloads {
-			got.Inadmissible = append(got.Inadmissible, place(info)...)
-		}
-		slices.Sort(got.Inadmissible)
-		if cq.inflight != nil {
-			got.Inflight = place(cq.inflight)
+		heap, inadmissible, inflight := queuedInfos(cq)
+		got := queuedWorkloads{Heap: place(heap...), Inadmissible: place(inadmissible...)}
+		if inflight != nil {
+			got.Inflight = place(inflight)
 		}
 		return got
 	}
@@ -496,16 +493,17 @@ func TestAddPending(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
 			ctx, _ := utiltesting.ContextWithLog(t)
-			cq := newClusterQueueImpl(ctx, nil, defaultOrdering, realClock)
+			cq := newRetryTestClusterQueue(ctx)
 			if tc.before != nil {
 				tc.before(cq)
 			}
 			if added := cq.addPending(tc.wInfo); added != tc.wantAdded {
 				t.Errorf("Unexpected result: %t, want: %t", added, tc.wantAdded)
 			}
+			heap, inadmissible, _ := queuedInfos(cq)
 			got := map[string]int{
-				"heap":         cq.heap.Len(),
-				"inadmissible": cq.inadmissibleWorkloads.len(),
+				"heap":         len(heap),
+				"inadmissible": len(inadmissible),
 				"CPU":          int(cq.pendingResources()[corev1.ResourceCPU]),
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -599,9 +597,10 @@ func BenchmarkPushOrUpdateWithRetry(b *testing.B) {
 						wl, state = recordedWait("wl", "1", time.Now().Add(time.Hour)), kueue.CheckStateRetry
 					}
 					wInfo := workload.NewInfo(wl.AdmissionChecks(slices.Repeat([]kueue.AdmissionCheckState{checkInState(state)}, checks)...).Obj())
-					cq := newClusterQueueImpl(b.Context(), nil, defaultOrdering, realClock)
+					cq := newRetryTestClusterQueue(b.Context())
 					cq.PushOrUpdate(wInfo)
-					if isPending := cq.heap.Len() == 1; isPending != (place == "Pending") {
+					heap, _, _ := queuedInfos(cq)
+					if isPending := len(heap) == 1; isPending != (place == "Pending") {
 						b.Fatalf("Unexpected place of the workload, pending: %t", isPending)
 					}
 					b.ReportAllocs()
@@ -619,7 +618,7 @@ func BenchmarkRetryWaits(b *testing.B) {
 	features.SetFeatureGateDuringTest(b, features.ACRequeueAfter, true)
 	for _, workloads := range []int{100, 1000} {
 		b.Run(fmt.Sprintf("workloads=%d", workloads), func(b *testing.B) {
-			cq := newClusterQueueImpl(b.Context(), nil, defaultOrdering, realClock)
+			cq := newRetryTestClusterQueue(b.Context())
 			for i := range workloads {
 				cq.PushOrUpdate(workload.NewInfo(recordedWait(fmt.Sprintf("wl-%d", i), "1", time.Now().Add(time.Hour)).Obj()))
 			}

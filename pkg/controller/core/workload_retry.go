@@ -91,7 +91,7 @@ func (r *WorkloadReconciler) evictForRetry(ctx context.Context, wl *kueue.Worklo
 	err := r.evictByCheck(ctx, wl, step.EvictionMessage(), func(wl *kueue.Workload) {
 		step.Record(wl)
 		if release {
-			step.Release(wl, now)
+			releaseQuota(wl, step.EvictionMessage(), now)
 		}
 	})
 	if err == nil {
@@ -148,10 +148,10 @@ func (r *WorkloadReconciler) syncChecksBeforeRetry(ctx context.Context, wl *kueu
 	return r.reconcileSyncAdmissionChecks(ctx, wl, cq)
 }
 
-// releasedChecks returns the checks bound to flavors that stay on a workload without
+// checksOfReleasedFlavors returns the checks bound to flavors that stay on a workload without
 // admission, so that their delays and counts survive. One that is Ready goes, as the next
 // flavors need a new answer; while the workload waits, the requeue resets it.
-func releasedChecks(wl *kueue.Workload, cq *kueue.ClusterQueue) sets.Set[kueue.AdmissionCheckReference] {
+func checksOfReleasedFlavors(wl *kueue.Workload, cq *kueue.ClusterQueue) sets.Set[kueue.AdmissionCheckReference] {
 	released := sets.New[kueue.AdmissionCheckReference]()
 	if !features.Enabled(features.ACRequeueAfter) || wl.Status.Admission != nil {
 		return released

@@ -18,6 +18,7 @@ package core
 
 import (
 	"context"
+	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -69,6 +70,15 @@ func (r *WorkloadReconciler) evictByCheck(ctx context.Context, wl *kueue.Workloa
 // a variant is released after that of its parent.
 func isReleasedLater(wl *kueue.Workload) bool {
 	return workload.IsElasticWorkload(wl) || concurrentadmission.IsVariant(wl)
+}
+
+// releaseQuota releases the quota of a job that has not started and needs no stop.
+func releaseQuota(wl *kueue.Workload, message string, now time.Time) {
+	reason := workload.UnadmittedWorkloadReasonWithFallback(
+		kueue.WorkloadQuotaReservedReasonPendingEvaluation,
+		kueue.WorkloadPending, //nolint:staticcheck // SA1019: fallback
+	)
+	workload.UnsetQuotaReservationWithCondition(wl, reason, message, now)
 }
 
 // queueWaitingDRA has a workload counted as pending that the event handlers leave to

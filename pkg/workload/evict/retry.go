@@ -24,10 +24,10 @@ import (
 	"sigs.k8s.io/kueue/pkg/features"
 )
 
-// resetChecks leaves the checks as they are if one of them asks for a retry, since all are
-// reset when the workload is requeued, or rejects the workload, which is about to be
-// deactivated. A check that was Ready counts its retries from 0.
-func resetChecks(w *kueue.Workload, now time.Time) {
+// resetChecksUnlessRetried leaves the checks as they are if one of them asks for a retry,
+// since all are reset when the workload is requeued, or rejects the workload, which is about
+// to be deactivated. A check that was Ready counts its retries from 0.
+func resetChecksUnlessRetried(w *kueue.Workload, now time.Time) {
 	if !features.Enabled(features.ACRequeueAfter) {
 		ResetChecksOnEviction(w, now)
 		return

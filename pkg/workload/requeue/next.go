@@ -110,7 +110,7 @@ var rules = []func(*state) (Step, bool){
 func Next(wl *kueue.Workload, now time.Time, policies Policies) Step {
 	s := &state{wl: wl, now: now, policies: policies}
 	s.retries = retriesOf(wl, policies)
-	if len(s.retries) > 0 && beginsToWait(wl, now) {
+	if len(s.retries) > 0 && mustEvict(wl, now) {
 		s.evictedAt = workloadpatching.RoundUp(now)
 	}
 	s.until = deadline(wl, s.retries, s.evictedAt)
@@ -154,10 +154,24 @@ func rejected(s *state) (Step, bool) {
 	return Step{Action: Deactivate, Reason: kueue.WorkloadEvictedByAdmissionCheck, Message: rejectedMessage(checks)}, true
 }
 
+// limitExceeded: a check that was retried as often as its policy allows is as good as Rejected.
+func limitExceeded(s *state) (Step, bool) {
+	exceeded := s.policies.exceeded(s.retries)
+	if len(exceeded) == 0 {
+		return Step{}, false
+	}
+	return Step{
+		Action:  Deactivate,
+		Retries: exceeded,
+		Reason:  kueue.WorkloadAdmissionCheckRetryLimitExceeded,
+		Message: limitMessage(exceeded),
+	}, true
+}
+
 // noRetry: no check asks for a retry, and the workload does not wait for one. The counts
 // of checks that are Ready go with the admission, if that is due.
 func noRetry(s *state) (Step, bool) {
-	if len(s.retries) > 0 || IsWaiting(s.wl) {
+	if len(s.retries) > 0 || IsWaitingForRetry(s.wl) {
 		return Step{}, false
 	}
 	admissionIsDue := workload.HasQuotaReservation(s.wl) && !workload.IsAdmitted(s.wl) && workload.HasAllChecksReady(s.wl)
@@ -183,9 +197,14 @@ func holdsQuota(s *state) (Step, bool) {
 	}
 }
 
-// deadlineAhead: no check may be retried before the deadline of all.
+// deadlineAhead: no check may be retried before the deadline of all. The counts of checks
+// that have become Ready go with the record of the wait, if that is due.
 func deadlineAhead(s *state) (Step, bool) {
-	return s.step(Wait), s.now.Before(s.until)
+	step := s.step(Wait)
+	if step.IsRecorded(s.wl) && hasCountsOfReadyChecks(s.wl) {
+		step.Action = ResetCounts
+	}
+	return step, s.now.Before(s.until)
 }
 
 // deadlineOver: the workload is tried again.
@@ -193,22 +212,30 @@ func deadlineOver(s *state) (Step, bool) {
 	return s.step(Requeue), true
 }
 
-// gateOff requeues, at its requeueAt, a workload that holds no quota and has a check in
-// Retry: without the gate nobody would look at it again.
+// gateOff requeues, at its requeueAt, a workload without quota that has a check in Retry: the
+// scheduler refuses it, and without the gate only an eviction from its quota resets the check.
+// A deactivated one is reset. Otherwise its delay would set requeueAt again whenever the
+// deactivation has removed it, also while its job is stopped.
 func (s *state) gateOff() Step {
-	wasWaiting := IsWaiting(s.wl) || !RequeueAt(s.wl).IsZero()
-	if len(s.retries) > 0 && wasWaiting && workload.IsActive(s.wl) && !workload.HasQuotaReservation(s.wl) && !s.now.Before(RequeueAt(s.wl)) {
-		return s.step(Requeue)
+	wasWaiting := IsWaitingForRetry(s.wl) || !RequeueAt(s.wl).IsZero()
+	if len(s.retries) == 0 || !wasWaiting {
+		return Step{Action: None}
 	}
-	return Step{Action: None}
+	if step, isInactive := inactive(s); isInactive {
+		return step
+	}
+	if workload.HasQuotaReservation(s.wl) || s.now.Before(RequeueAt(s.wl)) {
+		return Step{Action: None}
+	}
+	return s.step(Requeue)
 }
 
 func (s *state) step(action Action) Step {
 	return Step{Action: action, Retries: s.retries, Until: s.until, EvictedAt: s.evictedAt}
 }
 
-// IsWaiting returns true if the workload was recorded to wait for the retry of its checks.
-func IsWaiting(wl *kueue.Workload) bool {
+// IsWaitingForRetry returns true if the workload was recorded to wait for the retry of its checks.
+func IsWaitingForRetry(wl *kueue.Workload) bool {
 	requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
 	return requeued != nil && requeued.Status == metav1.ConditionFalse && requeued.Reason == kueue.WorkloadEvictedByAdmissionCheck
 }
@@ -256,14 +283,14 @@ func deadline(wl *kueue.Workload, retries []Retry, evictedAt time.Time) time.Tim
 	return until
 }
 
-// beginsToWait returns true if a check in Retry evicts the workload now: from its quota, or
+// mustEvict returns true if a check in Retry evicts the workload now: from its quota, or
 // from the queue. In a backoff it is out of the queue already. A slice without quota must not
 // be evicted: its job would make it anew.
-func beginsToWait(wl *kueue.Workload, now time.Time) bool {
+func mustEvict(wl *kueue.Workload, now time.Time) bool {
 	if workload.HasQuotaReservation(wl) {
 		return !workloadevict.IsEvicted(wl)
 	}
-	return !IsWaiting(wl) && !now.Before(RequeueAt(wl)) && !workload.IsElasticWorkload(wl)
+	return !IsWaitingForRetry(wl) && !now.Before(RequeueAt(wl)) && !workload.IsElasticWorkload(wl)
 }
 
 // backoffUntil returns the requeueAt that is not due to the checks. That of
@@ -272,7 +299,7 @@ func beginsToWait(wl *kueue.Workload, now time.Time) bool {
 func backoffUntil(wl *kueue.Workload, retries []Retry) time.Time {
 	_, byPodsReady := workloadevict.IsEvictedByPodsReadyTimeout(wl)
 	isCounted := wl.Status.RequeueState != nil && wl.Status.RequeueState.Count != nil
-	if byPodsReady || !IsWaiting(wl) || len(retries) == 0 && isCounted {
+	if byPodsReady || !IsWaitingForRetry(wl) || len(retries) == 0 && isCounted {
 		return RequeueAt(wl)
 	}
 	return time.Time{}

@@ -24,6 +24,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -119,6 +120,11 @@ func TestNext(t *testing.T) {
 		"waits": {
 			wl:   waiting().AdmissionChecks(retryCheck("a", at(-20), ptr.To[int32](60))).Obj(),
 			want: step{Action: Wait, Until: at(50)},
+		},
+		"waits, another check has become ready": {
+			wl: waiting().AdmissionChecks(retryCheck("a", at(-20), ptr.To[int32](60)), kueue.AdmissionCheckState{Name: "b", State: kueue.CheckStateReady, RetryCount: ptr.To[int32](1)}).
+				RequeueState(nil, requeueAt(50)).Obj(),
+			want: step{Action: ResetCounts, Until: at(50)},
 		},
 		"waits: fractions do not make it early": {
 			wl:   waiting().AdmissionChecks(retryCheck("a", at(0).Add(time.Millisecond), ptr.To[int32](60))).Obj(),
@@ -250,6 +256,23 @@ func TestNext(t *testing.T) {
 			wl:      waiting().AdmissionChecks(retryCheck("a", at(-20), ptr.To[int32](60))).RequeueState(nil, requeueAt(50)).Obj(),
 			want:    step{Action: None},
 		},
+		"gate off: deactivated while it waited": {
+			gateOff: true,
+			wl:      waiting().Active(false).AdmissionChecks(retryCheck("a", at(-20), ptr.To[int32](60))).RequeueState(nil, requeueAt(50)).Obj(),
+			want:    step{Action: Reset},
+		},
+		"gate off: deactivated while its job is stopped": {
+			gateOff: true,
+			wl: reserved().Active(false).AdmissionChecks(retryCheck("a", at(-20), ptr.To[int32](60))).RequeueState(nil, requeueAt(50)).
+				Condition(evictedFor(kueue.WorkloadEvictedByAdmissionCheck, at(-10))).Condition(requeuedFalse(kueue.WorkloadEvictedByAdmissionCheck)).Obj(),
+			want: step{Action: Reset},
+		},
+		"gate off: its job is stopped": {
+			gateOff: true,
+			wl: reserved().AdmissionChecks(retryCheck("a", at(-20), ptr.To[int32](10))).RequeueState(nil, requeueAt(0)).
+				Condition(evictedFor(kueue.WorkloadEvictedByAdmissionCheck, at(-10))).Condition(requeuedFalse(kueue.WorkloadEvictedByAdmissionCheck)).Obj(),
+			want: step{Action: None},
+		},
 		"gate off: nothing else": {
 			gateOff: true,
 			wl:      reserved().AdmissionChecks(retryCheck("a", at(-20), ptr.To[int32](60))).Obj(),
@@ -294,7 +317,8 @@ func TestWaitAndRequeue(t *testing.T) {
 	if wl.Status.ClusterName != nil {
 		t.Errorf("The workload that waits still has the worker %s", *wl.Status.ClusterName)
 	}
-	step.Release(wl, testNow)
+	apimeta.SetStatusCondition(&wl.Status.Conditions, metav1.Condition{Type: kueue.WorkloadQuotaReserved, Status: metav1.ConditionFalse, Reason: "Pending", Message: step.EvictionMessage()})
+	wl.Status.Admission = nil
 	if !step.IsRecorded(wl) {
 		t.Errorf("The wait is not recorded: %v", wl.Status)
 	}
@@ -412,5 +436,49 @@ func BenchmarkRetryNext(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+func TestSetRequeuedOnRelease(t *testing.T) {
+	evicted := evictedFor(kueue.WorkloadDeactivated, at(-10))
+	waiting := requeuedFalse(kueue.WorkloadEvictedByAdmissionCheck)
+	retry := retryCheck("a", at(-20), ptr.To[int32](60))
+	cases := map[string]struct {
+		gateOff    bool
+		wl         *utiltestingapi.WorkloadWrapper
+		wantReason string
+	}{
+		"deactivated while it waits": {
+			wl:         utiltestingapi.MakeWorkload("wl", "ns").Active(false).AdmissionChecks(retry).Conditions(evicted, waiting),
+			wantReason: kueue.WorkloadDeactivated,
+		},
+		"activated again before its job has stopped: it waits": {
+			wl:         utiltestingapi.MakeWorkload("wl", "ns").AdmissionChecks(retry).Conditions(evicted, waiting),
+			wantReason: kueue.WorkloadEvictedByAdmissionCheck,
+		},
+		"activated again, the retry is not recorded yet": {
+			wl:         utiltestingapi.MakeWorkload("wl", "ns").AdmissionChecks(retry).Conditions(evicted),
+			wantReason: kueue.WorkloadEvictedByAdmissionCheck,
+		},
+		"activated again, no check asks for a retry": {
+			wl:         utiltestingapi.MakeWorkload("wl", "ns").AdmissionChecks(checkIn("a", kueue.CheckStatePending)).Conditions(evicted),
+			wantReason: kueue.WorkloadDeactivated,
+		},
+		"gate off": {
+			gateOff:    true,
+			wl:         utiltestingapi.MakeWorkload("wl", "ns").AdmissionChecks(retry).Conditions(evicted, waiting),
+			wantReason: kueue.WorkloadDeactivated,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, !tc.gateOff)
+			wl := tc.wl.Obj()
+			SetRequeuedOnRelease(wl, &evicted, false)
+			requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
+			if requeued == nil || requeued.Status != metav1.ConditionFalse || requeued.Reason != tc.wantReason {
+				t.Errorf("Unexpected condition Requeued: %v, want: False for %s", requeued, tc.wantReason)
+			}
+		})
 	}
 }

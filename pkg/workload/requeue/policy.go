@@ -34,20 +34,6 @@ const defaultFactor = 2
 // Policies are the retry policies of checks.
 type Policies map[kueue.AdmissionCheckReference]*kueue.AdmissionCheckRetryPolicy
 
-// limitExceeded: a check that was retried as often as its policy allows is as good as Rejected.
-func limitExceeded(s *state) (Step, bool) {
-	exceeded := s.policies.exceeded(s.retries)
-	if len(exceeded) == 0 {
-		return Step{}, false
-	}
-	return Step{
-		Action:  Deactivate,
-		Retries: exceeded,
-		Reason:  kueue.WorkloadAdmissionCheckRetryLimitExceeded,
-		Message: limitMessage(exceeded),
-	}, true
-}
-
 // exceeded returns the checks that were retried as often as their policy allows.
 func (p Policies) exceeded(retries []Retry) []Retry {
 	var exceeded []Retry
@@ -69,7 +55,7 @@ func limitMessage(exceeded []Retry) string {
 // policy gives one. It stays as it was recorded while the workload waits; what a controller
 // has copied from an earlier wait does not count.
 func (p Policies) delay(wl *kueue.Workload, check kueue.AdmissionCheckState) (int32, bool) {
-	if check.PolicyDelaySeconds != nil && IsWaiting(wl) {
+	if check.PolicyDelaySeconds != nil && IsWaitingForRetry(wl) {
 		return *check.PolicyDelaySeconds, true
 	}
 	if policy := p[check.Name]; policy != nil {

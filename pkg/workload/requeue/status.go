@@ -36,7 +36,7 @@ import (
 // IsRecorded returns true if the workload waits as the step says. The messages of checks
 // may change as often as they like.
 func (s Step) IsRecorded(wl *kueue.Workload) bool {
-	return IsWaiting(wl) && RequeueAt(wl).Equal(s.Until)
+	return IsWaitingForRetry(wl) && RequeueAt(wl).Equal(s.Until)
 }
 
 // Record has the workload wait until the time of the step, and evicts it if the wait begins.
@@ -64,12 +64,13 @@ func (s Step) Record(wl *kueue.Workload) {
 // its quota, unless the workload waits for the retry of its checks: then it stays so,
 // whatever it was evicted for.
 func SetRequeuedOnRelease(wl *kueue.Workload, evicted *metav1.Condition, requeued bool) bool {
-	switch {
-	case !features.Enabled(features.ACRequeueAfter) || workloadevict.IsEvictedByDeactivation(wl):
-	case IsWaiting(wl):
-		return false
-	case workload.HasRetryChecks(wl):
-		return workload.SetRequeuedCondition(wl, kueue.WorkloadEvictedByAdmissionCheck, evicted.Message, false)
+	if features.Enabled(features.ACRequeueAfter) && workload.IsActive(wl) {
+		if IsWaitingForRetry(wl) {
+			return false
+		}
+		if workload.HasRetryChecks(wl) {
+			return workload.SetRequeuedCondition(wl, kueue.WorkloadEvictedByAdmissionCheck, evicted.Message, false)
+		}
 	}
 	return workload.SetRequeuedCondition(wl, evicted.Reason, evicted.Message, requeued)
 }

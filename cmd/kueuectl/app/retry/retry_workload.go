@@ -250,7 +250,7 @@ func (o *WorkloadOptions) describeState(wl *kueue.Workload) string {
 		return o.describeBackoff(wl)
 	case workload.HasQuotaReservation(wl):
 		return "it has quota reserved, and no check is in state Retry"
-	case requeue.IsWaiting(wl):
+	case requeue.IsWaitingForRetry(wl):
 		return "no check is in state Retry any more, and it is about to be requeued"
 	default:
 		return "it is pending, and no check is in state Retry"

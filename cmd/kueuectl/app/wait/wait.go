@@ -38,7 +38,7 @@ type Wait struct {
 // admission checks. One that is evicted waits from then on, also while its job is stopped.
 func Of(wl *kueue.Workload) (Wait, bool) {
 	checks := workload.RetryChecks(wl)
-	if len(checks) == 0 || !requeue.IsWaiting(wl) || !workload.IsActive(wl) || workloadfinish.IsFinished(wl) {
+	if len(checks) == 0 || !requeue.IsWaitingForRetry(wl) || !workload.IsActive(wl) || workloadfinish.IsFinished(wl) {
 		return Wait{}, false
 	}
 	return Wait{Checks: checks, Until: requeue.RequeueAt(wl)}, true

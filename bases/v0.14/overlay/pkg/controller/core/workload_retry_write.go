@@ -18,6 +18,7 @@ package core
 
 import (
 	"context"
+	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -60,13 +61,17 @@ func isReleasedLater(wl *kueue.Workload) bool {
 	return workloadslicing.Enabled(wl)
 }
 
+// releaseQuota releases the quota of a job that has not started and needs no stop.
+func releaseQuota(wl *kueue.Workload, message string, now time.Time) {
+	workload.UnsetQuotaReservationWithCondition(wl, "Pending", message, now)
+}
+
 // queueWaitingDRA has a workload counted as pending that the event handlers leave to
 // Reconcile. What it requests is looked up when it is requeued.
 func (r *WorkloadReconciler) queueWaitingDRA(ctx context.Context, wl *kueue.Workload) {
-	log := ctrl.LoggerFrom(ctx)
 	if features.Enabled(features.DynamicResourceAllocation) && workload.HasDRA(wl) {
 		if err := r.queues.AddOrUpdateWorkload(wl.DeepCopy()); err != nil {
-			log.V(2).Info("Failed to add DRA workload to queue", "error", err)
+			ctrl.LoggerFrom(ctx).V(2).Info("Failed to add DRA workload to queue", "error", err)
 		}
 	}
 }

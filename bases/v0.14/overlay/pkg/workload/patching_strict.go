@@ -14,16 +14,16 @@ See the License for the specific language governing permissions and
 limitations under the License.
 */
 
-package requeue
+package workload
 
-import (
-	"time"
+import "sigs.k8s.io/kueue/pkg/features"
 
-	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta1"
-	"sigs.k8s.io/kueue/pkg/workload"
-)
-
-// Release releases the quota of a job that has not started and needs no stop.
-func (s Step) Release(wl *kueue.Workload, now time.Time) {
-	workload.UnsetQuotaReservationWithCondition(wl, "Pending", s.EvictionMessage(), now)
+// WithStrictForChecks has the write of a Workload that has, or is to get, admission checks
+// conflict if it is stale, whatever the options before it say: it could undo a Retry.
+func WithStrictForChecks(checks int) PatchAdmissionStatusOption {
+	return func(o *PatchAdmissionStatusOptions) {
+		if checks > 0 && features.Enabled(features.ACRequeueAfter) {
+			o.StrictPatch, o.StrictApply = true, true
+		}
+	}
 }
