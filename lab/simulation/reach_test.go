@@ -29,7 +29,7 @@ import (
 )
 
 // reaches are worlds with one thing more.
-var reaches = map[string]*rapid.Generator[Schedule]{"clocks": clockSchedules, "topology": topologySchedules, "pods": podSchedules, "jobsets": jobSetSchedules, "multikueue": multiKueueSchedules, "elastic": elasticSchedules}
+var reaches = map[string]*rapid.Generator[Schedule]{"clocks": clockSchedules, "topology": topologySchedules, "pods": podSchedules, "jobsets": jobSetSchedules, "multikueue": multiKueueSchedules, "elastic": elasticSchedules, "execution": executionSchedules}
 
 // clockSchedules have managers whose clocks differ, and which take over from one another.
 var clockSchedules = rapid.Custom(func(t *rapid.T) Schedule {
@@ -72,6 +72,12 @@ var multiKueueSchedules = rapid.Custom(func(t *rapid.T) Schedule {
 var elasticSchedules = rapid.Custom(func(t *rapid.T) Schedule {
 	s := generator(with(map[Op]int{OpScale: 10, OpReady: 12, OpFinish: 2})).Draw(t, "schedule")
 	s.Config.Elastic, s.Config.Cohort = true, rapid.Bool().Draw(t, "cohort")
+	return s
+})
+
+// executionSchedules have jobs whose execution time is limited, and which stop slowly.
+var executionSchedules = rapid.Map(generator(with(map[Op]int{OpReady: 20, OpActive: 8, OpAdvance: 20, OpFinish: 1})), func(s Schedule) Schedule {
+	s.Config.MaxExecution = true
 	return s
 })
 
@@ -127,7 +133,7 @@ func TestReach(t *testing.T) {
 		return
 	}
 	// What a world is for has to happen in it, if not in the few schedules so far.
-	for event, world := range map[string]string{"requeues by another clock": "clocks", "second passes": "topology", "pods deleted": "pods", "slices replaced": "elastic"} {
+	for event, world := range map[string]string{"requeues by another clock": "clocks", "second passes": "topology", "pods deleted": "pods", "slices replaced": "elastic", "evictions by DeactivatedDueToMaximumExecutionTimeExceeded": "execution"} {
 		for seed := 0; total.events[event] == 0; seed++ {
 			if seed == 100 {
 				t.Errorf("There were no %s", event)

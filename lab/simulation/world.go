@@ -95,6 +95,8 @@ type Config struct {
 	Topology bool
 	// Pods: every other job is a plain pod, or a group of one. JobSets: it is a JobSet.
 	Pods, JobSets bool
+	// MaxExecution: every other job may run for some seconds only.
+	MaxExecution bool
 	// Elastic: every other job is an elastic one, which is scaled.
 	Elastic bool
 	// MultiKueue: jobs run in one of two worker clusters, which a check has chosen.
@@ -687,6 +689,9 @@ func (w *World) createJob(queue, priority string) {
 	}
 	if w.config.Topology {
 		job.Spec.Template.Annotations = map[string]string{kueue.PodSetRequiredTopologyAnnotation: corev1.LabelHostname}
+	}
+	if isOther && w.config.MaxExecution {
+		job.Labels[constants.MaxExecTimeSecondsLabel] = "6"
 	}
 	if isOther && w.config.Elastic {
 		job.Annotations = map[string]string{workloadslicing.EnabledAnnotationKey: workloadslicing.EnabledAnnotationValue}

@@ -26,7 +26,7 @@ const (
 	requests   = "pkg/controller/admissionchecks/provisioning/retry.go"
 	controller = "pkg/controller/core/workload_controller.go"
 	scheduler  = "pkg/scheduler/scheduler.go"
-	patching   = "pkg/workload/patching/patching.go"
+	strict     = "pkg/workload/patching/strict.go"
 	applies    = "pkg/workload/patching/retry.go"
 	evict      = "pkg/workload/evict/retry.go"
 )
@@ -91,8 +91,8 @@ var All = []Mutant{
 	{
 		// The stuck state of the KEP.
 		Name: "late-retry-lost", File: next, Rules: []string{"rule 4", "rule 7, never stuck"},
-		Old: "if len(s.retries) > 0 || IsWaiting(s.wl) {",
-		New: "if len(s.retries) > 0 && (!MUTANT || workload.HasQuotaReservation(s.wl)) || IsWaiting(s.wl) {",
+		Old: "if len(s.retries) > 0 || IsWaitingForRetry(s.wl) {",
+		New: "if len(s.retries) > 0 && (!MUTANT || workload.HasQuotaReservation(s.wl)) || IsWaitingForRetry(s.wl) {",
 	},
 	{
 		Name: "words-without-the-time", File: "pkg/workload/requeue/message.go", Rules: []string{"rule 4, words"},
@@ -112,8 +112,8 @@ var All = []Mutant{
 	// Rule 5: Reconcile waits.
 	{
 		Name: "recorded-again-and-again", File: status, Rules: []string{"rule 5"},
-		Old: "return IsWaiting(wl) &&",
-		New: "return !MUTANT && IsWaiting(wl) &&",
+		Old: "return IsWaitingForRetry(wl) &&",
+		New: "return !MUTANT && IsWaitingForRetry(wl) &&",
 	},
 	{
 		Name: "never-looked-at-again", File: reconciler, Rules: []string{"rule 7, never stuck", "sight, counts"},
@@ -125,6 +125,16 @@ var All = []Mutant{
 		Name: "double-count", File: status, Rules: []string{"rule 6 and 10"},
 		Old: "count := ptr.Deref(check.RetryCount, 0)",
 		New: "count := ptr.Deref(check.RetryCount, 0)\nif MUTANT {\ncount++\n}",
+	},
+	{
+		Name: "wait-lost-to-a-deactivation-before", File: status, Test: "pkg/workload/requeue TestSetRequeuedOnRelease",
+		Old: "&& workload.IsActive(wl) {\n\t\tif IsWaitingForRetry",
+		New: "&& workload.IsActive(wl) && !(MUTANT && evicted.Reason == kueue.WorkloadDeactivated) {\n\t\tif IsWaitingForRetry",
+	},
+	{
+		Name: "success-in-a-wait-not-counted-from", File: next, Test: "pkg/workload/requeue TestNext",
+		Old: "if step.IsRecorded(s.wl) && hasCounts",
+		New: "if !MUTANT && step.IsRecorded(s.wl) && hasCounts",
 	},
 	{
 		Name: "requeued-with-a-deadline", File: status, Rules: []string{"rule 6", "rule 7, never stuck"},
@@ -165,9 +175,14 @@ var All = []Mutant{
 	},
 	{
 		// That of a list, which is added seconds later.
-		Name: "old-copy-queued", File: "pkg/cache/queue/retry_outdated.go", Test: "pkg/cache/queue TestRetryInQueues",
+		Name: "old-copy-queued", File: "pkg/cache/queue/retry_pending.go", Test: "pkg/cache/queue TestRetryInQueues",
 		Old: "return err == nil && order < 0",
 		New: "return err == nil && order < 0 && !MUTANT",
+	},
+	{
+		Name: "reserved-on-a-copy-without-checks", File: scheduler, Test: "pkg/scheduler TestScheduleOldVersion",
+		Old: "WithStrictForChecks(len(cq.AdmissionChecks))",
+		New: "WithStrictForChecks(map[bool]int{false: len(cq.AdmissionChecks)}[MUTANT])",
 	},
 	{
 		Name: "waiting-and-nominated", File: scheduler, Test: "pkg/scheduler TestNominateWorkloadThatMustWait",
@@ -188,13 +203,13 @@ var All = []Mutant{
 	},
 	// Rule 9: nothing is undone unseen.
 	{
-		Name: "apply-over-what-was-not-seen", File: patching, Rules: []string{"rule 9", "rule 6 and 10", "rule 7, never early", "rule 7, quota"},
-		Old: "if features.Enabled(features.ACRequeueAfter) && len(wl",
-		New: "if !MUTANT && features.Enabled(features.ACRequeueAfter) && len(wl",
+		Name: "apply-over-what-was-not-seen", File: strict, Rules: []string{"rule 9", "rule 6 and 10", "rule 7, never early", "rule 7, quota"},
+		Old: "if checks > 0 && features",
+		New: "if !MUTANT && checks > 0 && features",
 	},
 	{
 		// Upstream tries a merge patch again on what a check has said since.
-		Name: "merge-patch-over-what-was-not-seen", File: patching, MergePatch: true, Rules: []string{"rule 9", "rule 6 and 10", "rule 7, never early", "rule 7, quota"},
+		Name: "merge-patch-over-what-was-not-seen", File: strict, MergePatch: true, Rules: []string{"rule 9", "rule 6 and 10", "rule 7, never early", "rule 7, quota"},
 		Old: "= true, true, false",
 		New: "= true, true, MUTANT",
 	},
@@ -239,8 +254,8 @@ var All = []Mutant{
 	// Rules 12 and 13: other evictions.
 	{
 		Name: "wait-ended-by-the-release", File: status, Rules: []string{"rule 4", "rule 4, words", "rule 5"},
-		Old: "case IsWaiting(wl):\n\t\treturn false",
-		New: "case IsWaiting(wl) && !MUTANT:\n\t\treturn false",
+		Old: "if IsWaitingForRetry(wl) {\n\t\t\treturn false",
+		New: "if IsWaitingForRetry(wl) && !MUTANT {\n\t\t\treturn false",
 	},
 	{
 		Name: "count-of-pods-ready-cleared", File: status, Rules: []string{"rule 13"},
@@ -301,8 +316,8 @@ var All = []Mutant{
 	},
 	{
 		Name: "changed-policy-moves-a-wait", File: policy, World: "policy", Rules: []string{"rule 4", "rule 17, delay"},
-		Old: "if check.PolicyDelaySeconds != nil && IsWaiting(wl) {",
-		New: "if check.PolicyDelaySeconds != nil && IsWaiting(wl) && !MUTANT {",
+		Old: "if check.PolicyDelaySeconds != nil && IsWaitingForRetry(wl) {",
+		New: "if check.PolicyDelaySeconds != nil && IsWaitingForRetry(wl) && !MUTANT {",
 	},
 	// Rule 18, and what an operator sees.
 	{
@@ -333,12 +348,17 @@ var All = []Mutant{
 	// The gate goes off.
 	{
 		Name: "left-waiting-for-ever", File: next, World: "gate", Rules: []string{"gate off, never stuck", "rule 7, never stuck"},
-		Old: "if len(s.retries) > 0 && wasWaiting",
-		New: "if !MUTANT && len(s.retries) > 0 && wasWaiting",
+		Old: "if len(s.retries) == 0 || !wasWaiting {",
+		New: "if MUTANT || len(s.retries) == 0 || !wasWaiting {",
 	},
 	{
 		Name: "left-waiting-and-early", File: next, World: "gate", Rules: []string{"gate off, never early"},
-		Old: "!s.now.Before(RequeueAt(s.wl))",
-		New: "(MUTANT || !s.now.Before(RequeueAt(s.wl)))",
+		Old: "|| s.now.Before(RequeueAt(s.wl)) {",
+		New: "|| !MUTANT && s.now.Before(RequeueAt(s.wl)) {",
+	},
+	{
+		Name: "left-waiting-and-deactivated", File: next, Test: "pkg/workload/requeue TestNext",
+		Old: "if step, isInactive := inactive(s); isInactive {",
+		New: "if step, isInactive := inactive(s); isInactive && !MUTANT {",
 	},
 }
