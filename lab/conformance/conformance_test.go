@@ -55,6 +55,7 @@ func init() {
 	flag.StringVar(&options.Ready.Manifests, "ready-manifest", "", "`file` to apply that makes it answer Ready")
 	flag.StringVar(&options.Retry.Command, "retry", "", "shell `command` that makes it answer Retry")
 	flag.StringVar(&options.Ready.Command, "ready", "", "shell `command` that makes it answer Ready")
+	flag.StringVar(&options.Job, "job", "", "`file` with the Job to ask the controller about, for one that answers certain jobs only; the resources that it asks for are in the queue")
 	flag.DurationVar(&options.AnswerWithin, "answer-within", 15*time.Second, "how long an answer may take")
 	flag.DurationVar(&options.LongestDelay, "longest-delay", 30*time.Second, "how long to wait for the end of a delay")
 	flag.DurationVar(&options.Settle, "settle", 500*time.Millisecond, "how long the controller has to notice what a hook changed")
@@ -151,16 +152,34 @@ func TestBad(t *testing.T) {
 	policy := Hook{Manifests: "testdata/bad-policy.yaml"}
 
 	cases := map[string]struct {
-		fault string
+		fault, kind string
+		// job is a file with the Job, and readyOnly leaves out the hook for Retry.
+		job       string
+		readyOnly bool
 		// setup and noHooks leave it to the controller to say what it says.
 		setup   Hook
 		noHooks bool
 		// policy leaves the delay to a policy.
 		policy      bool
 		want        []Rule
+		wantRemarks []Rule
 		wantUntried []Rule
 	}{
 		"good": {},
+		"holds": {
+			kind: "holds", readyOnly: true, setup: retry,
+			wantUntried: []Rule{RuleEvicted, RuleTakesBack, RuleFreshTime, RuleRetryCount},
+		},
+		"accelerators": {kind: "accelerators", job: "testdata/accelerator-job.yaml"},
+		"accelerators without a job": {
+			kind: "accelerators",
+			want: []Rule{RuleAnswers},
+			wantUntried: []Rule{
+				RuleQuota, RuleEvicted, RuleTakesBack, RuleFreshTime, RuleRetryCount, RuleOtherChecks,
+				RuleKueueStatus, RuleTriesAgain, RuleStaleAnswer, RuleInactive, RuleRemovedCheck, RuleRestart,
+			},
+		},
+		"kueue-packages": {kind: "kueue-packages"},
 		"only Ready": {
 			setup: ready, noHooks: true,
 			wantUntried: []Rule{RuleEvicted, RuleTakesBack, RuleFreshTime, RuleRetryCount},
@@ -197,6 +216,10 @@ func TestBad(t *testing.T) {
 		"wakes-the-dead":       {fault: "wakes-the-dead", want: []Rule{RuleInactive}},
 		"creates-entry":        {fault: "creates-entry", want: []Rule{RuleRemovedCheck}},
 		"forgets":              {fault: "forgets", want: []Rule{RuleRestart}},
+		"releases-quota":       {fault: "releases-quota", want: []Rule{RuleKueueStatus}},
+		"fights":               {fault: "fights", want: []Rule{RuleStaleAnswer, RuleRemovedCheck}, wantRemarks: []Rule{RuleStaleAnswer}},
+		"loose":                {fault: "loose", want: []Rule{RuleStaleAnswer, RuleRemovedCheck}, wantRemarks: []Rule{RuleRetryCount, RuleStaleAnswer}},
+		"keeps-time":           {fault: "keeps-time", wantRemarks: []Rule{RuleFreshTime}},
 
 		"policy":                      {policy: true},
 		"policy only Retry":           {policy: true, noHooks: true},
@@ -211,7 +234,8 @@ func TestBad(t *testing.T) {
 			o := Options{
 				Check:          check,
 				ControllerName: "example.com/bad",
-				Command:        "exec " + bad + " -check={check} -namespace={namespace} -fault=" + tc.fault,
+				Command:        "exec " + bad + " -check={check} -namespace={namespace} -fault=" + tc.fault + " -kind=" + tc.kind,
+				Job:            tc.job,
 				Setup:          tc.setup,
 				AnswerWithin:   10 * time.Second,
 				LongestDelay:   20 * time.Second,
@@ -221,6 +245,9 @@ func TestBad(t *testing.T) {
 			}
 			if !tc.noHooks {
 				o.Retry, o.Ready = retry, ready
+			}
+			if tc.readyOnly {
+				o.Retry = Hook{}
 			}
 			if tc.policy {
 				o.Setup = policy
@@ -241,7 +268,11 @@ func TestBad(t *testing.T) {
 			if diff := cmp.Diff(tc.want, report.Faults()); diff != "" {
 				t.Errorf("faults (-want,+got):\n%s", diff)
 			}
-			if tc.want == nil && len(report.Findings) > 0 {
+			if tc.wantRemarks != nil {
+				if diff := cmp.Diff(tc.wantRemarks, report.of(Remark)); diff != "" {
+					t.Errorf("remarks (-want,+got):\n%s", diff)
+				}
+			} else if tc.want == nil && len(report.Findings) > 0 {
 				t.Error("findings about a good controller")
 			}
 			if diff := cmp.Diff(tc.wantUntried, slices.DeleteFunc(rules(), func(rule Rule) bool { return report.Untried[rule] == "" })); diff != "" && !(tc.wantUntried == nil && len(report.Untried) == 0) {

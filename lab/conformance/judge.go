@@ -19,6 +19,7 @@ package conformance
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -29,6 +30,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+	"sigs.k8s.io/kueue/pkg/constants"
 )
 
 // Severity tells how bad a finding is.
@@ -40,6 +42,8 @@ const (
 	// Warning is what is wrong unless something outside has changed, of which the
 	// harness does not know.
 	Warning Severity = "warning"
+	// Remark is what does no harm as it is, but may.
+	Remark Severity = "remark"
 )
 
 // Finding is something that the controller did against a rule.
@@ -49,6 +53,8 @@ type Finding struct {
 	Workload string
 	// Saw says what it did.
 	Saw string
+	// Advice says what to do instead, of a remark.
+	Advice string
 }
 
 // clockSkew is what may lie between two clocks, and what is lost because the
@@ -57,7 +63,7 @@ const clockSkew = time.Second
 
 // Judge holds the record against the rules. It depends on the record alone.
 func Judge(record *Record) []Finding {
-	j := &judge{record: record, rewrites: map[waiting]int{}}
+	j := &judge{record: record, rewrites: map[waiting]int{}, created: map[string][]*Write{}}
 	for _, e := range record.Expectations {
 		if !e.Met {
 			j.add(e.Rule, Fault, e.Workload, "The controller did not %s within %s.", e.What, e.After.Round(time.Second))
@@ -80,11 +86,14 @@ func Judge(record *Record) []Finding {
 		if before == nil {
 			continue
 		}
+		j.manager(w)
 		j.theirs(w, before)
 		j.answer(w, before)
 	}
 	j.prolonged()
 	j.tookBack()
+	j.againstKueue()
+	j.remarks()
 	// One more write can be on its way.
 	for workload, n := range deleted {
 		if n > 1 {
@@ -102,6 +111,12 @@ type judge struct {
 	waits    []waiting
 	// takenBack are the Retries that were taken back, as it seems without a reason.
 	takenBack []takenBack
+	// created are the writes that created the entry of the check, by workload.
+	created map[string][]*Write
+	// How many writes there were, and of which kinds that do no harm as they are.
+	writes, unconditional, oldTimes, appliedCounts int
+	// asKueue are the field managers of Kueue's that it wrote as.
+	asKueue []string
 }
 
 type takenBack struct {
@@ -125,6 +140,21 @@ func (j *judge) refused(w *Write) {
 		// It happens to anybody.
 	default:
 		j.add(RuleRefused, Fault, w.Workload, "The API server refused its %s with %d: %s", w.How, w.Code, w.Message)
+	}
+}
+
+// kueueManagers are the field managers with which Kueue writes the status of Workloads.
+var kueueManagers = []string{constants.KueueName, constants.AdmissionName, constants.JobControllerName}
+
+// manager looks at the name under which the controller writes.
+func (j *judge) manager(w *Write) {
+	j.writes++
+	if w.Unconditional {
+		j.unconditional++
+	}
+	if slices.Contains(kueueManagers, w.Manager) && !slices.Contains(j.asKueue, w.Manager) {
+		j.asKueue = append(j.asKueue, w.Manager)
+		j.add(RuleKueueStatus, Fault, w.Workload, "Its %s was written as %q, a field manager of Kueue's: what Kueue applied before under this name, and is not in it, is removed.", w.How, w.Manager)
 	}
 }
 
@@ -160,14 +190,17 @@ func (j *judge) answer(w *Write, before *kueue.Workload) {
 		}
 		return
 	case old == nil:
-		j.add(RuleRemovedCheck, Fault, w.Workload, "Its %s created the entry of the check, as %s, on a workload whose ClusterQueue does not ask for it.", w.How, now.State)
+		j.created[w.Workload] = append(j.created[w.Workload], w)
 		return
 	}
 
 	if was, is := ptr.Deref(old.RetryCount, 0), ptr.Deref(now.RetryCount, 0); was != is {
 		j.add(RuleRetryCount, Fault, w.Workload, "Its %s, to %s, turned retryCount from %d to %d.", w.How, now.State, was, is)
 	} else if w.How == apply && applies(w.Body, j.record.Check, "retryCount") {
-		j.add(RuleRetryCount, Fault, w.Workload, "It applied retryCount %d, and so owns it together with Kueue.", is)
+		j.appliedCounts++
+	}
+	if old.State != now.State && now.State != kueue.CheckStateRetry && old.LastTransitionTime.Equal(&now.LastTransitionTime) && w.At.Sub(now.LastTransitionTime.Time) > 2*clockSkew {
+		j.oldTimes++
 	}
 
 	if old.State == now.State && old.LastTransitionTime.Equal(&now.LastTransitionTime) && j.asksForSameDelay(w, before) {
@@ -245,6 +278,36 @@ func (j *judge) tookBack() {
 			j.add(RuleTakesBack, Warning, t.workload, "It took its Retry back, to %s, while the workload waited and nothing was changed by this test.", t.to)
 		}
 	}
+}
+
+// againstKueue tells of the entries that the controller created.
+func (j *judge) againstKueue() {
+	for _, workload := range slices.Sorted(maps.Keys(j.created)) {
+		writes := j.created[workload]
+		first, last := writes[0], writes[len(writes)-1]
+		const where = "on a workload whose ClusterQueue does not ask for it"
+		if len(writes) == 1 {
+			j.add(RuleRemovedCheck, Fault, workload, "Its %s created the entry of the check, as %s, %s.", first.How, entry(first.After, j.record.Check).State, where)
+			continue
+		}
+		j.add(RuleRemovedCheck, Fault, workload, "It created the entry of the check %d times in %.1fs, %s. Kueue removed it each time: the two write against each other.",
+			len(writes), last.At.Sub(first.At).Seconds(), where)
+	}
+}
+
+// remarks tells of what does no harm as it is.
+func (j *judge) remarks() {
+	add := func(rule Rule, n int, saw, advice string) {
+		if n > 0 {
+			j.findings = append(j.findings, Finding{Rule: rule, Severity: Remark, Saw: fmt.Sprintf("%d of its %d writes %s", n, j.writes, saw), Advice: advice})
+		}
+	}
+	add(RuleStaleAnswer, j.unconditional, "had no resource version: the API server takes them whatever has happened to the workload since it was read.",
+		"Send metadata.resourceVersion with what you write, also with server-side apply, and decide anew after a conflict.")
+	add(RuleFreshTime, j.oldTimes, "changed the state and kept the lastTransitionTime. Nothing counts from it unless the state is Retry.",
+		"Set lastTransitionTime to the current time whenever the state changes.")
+	add(RuleRetryCount, j.appliedCounts, "applied the retryCount that was there, and so own it together with Kueue.",
+		"Leave retryCount out of what you apply.")
 }
 
 // changedMood returns true if the test changed what the controller is to answer

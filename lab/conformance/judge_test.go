@@ -18,12 +18,15 @@ package conformance
 
 import (
 	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
@@ -315,6 +318,7 @@ func TestJudge(t *testing.T) {
 		},
 		"an old time of Ready does no harm": {
 			story: newStory().happens(created, reserved(5)).writes(own(kueue.CheckStateReady, 0), 0),
+			want:  []string{"?fresh-time: 1 of its 1 writes changed the state and kept the lastTransitionTime."},
 		},
 
 		"the count is lost": {
@@ -329,7 +333,7 @@ func TestJudge(t *testing.T) {
 			story: newStory().happens(created, requeued(4, 2), reserved(5)).writes(own(kueue.CheckStateRetry, 5, delay(3), count(2)), 0, func(w *Write) {
 				w.Body = []byte(`{"status":{"admissionChecks":[{"name":"own","retryCount":2}]}}`)
 			}),
-			want: []string{"retry-count: It applied retryCount 2"},
+			want: []string{"?retry-count: 1 of its 1 writes applied the retryCount that was there"},
 		},
 		"the count is updated as it is": {
 			story: newStory().happens(created, requeued(4, 2), reserved(5)).writes(own(kueue.CheckStateRetry, 5, delay(3), count(2)), 0, func(w *Write) {
@@ -397,6 +401,19 @@ func TestJudge(t *testing.T) {
 			story: newStory().happens(created, reserved(1), without("own")).writes(retry, 1),
 			want:  []string{"removed-check: Its apply created the entry of the check, as Retry"},
 		},
+		"an entry that Kueue removes again and again": {
+			story: newStory().happens(created, reserved(1), without("own")).writes(retry, 1).happens(without("own")).writes(retry, 1),
+			want:  []string{"removed-check: It created the entry of the check 2 times in "},
+		},
+
+		"as Kueue": {
+			story: newStory().happens(created, reserved(1)).writes(retry, 0, func(w *Write) { w.Manager = "kueue-admission" }),
+			want:  []string{`kueue-status: Its apply was written as "kueue-admission", a field manager of Kueue's`},
+		},
+		"without a version": {
+			story: newStory().happens(created, reserved(1)).writes(retry, 0, func(w *Write) { w.Unconditional = true }),
+			want:  []string{"?stale-answer: 1 of its 1 writes had no resource version"},
+		},
 
 		"a write that changes nothing": {
 			story: newStory().happens(created, reserved(1), touched).fails(http.StatusOK, func(w *Write) {
@@ -412,8 +429,11 @@ func TestJudge(t *testing.T) {
 			var got []string
 			for _, f := range Judge(&tc.story.record) {
 				line := string(f.Rule) + ": " + f.Saw
-				if f.Severity == Warning {
+				switch f.Severity {
+				case Warning:
 					line = "*" + line
+				case Remark:
+					line = "?" + line
 				}
 				// What is wanted is the beginning of what is seen.
 				if i := len(got); i < len(tc.want) && strings.HasPrefix(line, tc.want[i]) {
@@ -480,6 +500,7 @@ func TestReport(t *testing.T) {
 		Findings: []Finding{
 			{Rule: RuleEvicted, Severity: Warning, Saw: "One."},
 			{Rule: RuleQuota, Severity: Fault, Workload: "wl", Saw: "Two."},
+			{Rule: RuleRefused, Severity: Remark, Saw: "Three.", Advice: "Four."},
 		},
 		Untried: map[Rule]string{RuleRestart: "never."},
 		Notes:   []string{"Look."},
@@ -491,11 +512,80 @@ func TestReport(t *testing.T) {
 	report.Print(&text)
 	for _, want := range []string{
 		"  ok       active ", "  FAULT    quota ", "Seen: Two. (Workload wl)\n", "  warning  evicted ", "  -        restart ", "Not tried: never.\n",
-		"Note: Look.\n", "Faults against these rules: quota. See docs/authors.md.\n",
+		"  remark   refused ", "Seen: Three.\n           Better: Four.\n", "Note: Look.\n", "Faults against these rules: quota. See docs/authors.md.\n",
 	} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in:\n%s", want, text.String())
 		}
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	held := own(kueue.CheckStatePending, 0, func(s *kueue.AdmissionCheckState) { s.Message = "held" })
+	cases := map[string]struct {
+		story *story
+		want  []bool
+	}{
+		"Retry":                   {story: newStory().happens(created, reserved(1)).writes(own(kueue.CheckStateRetry, 1), 1), want: []bool{false, false, true}},
+		"Pending with words":      {story: newStory().happens(created, reserved(1)).writes(held, 1).happens(touched), want: []bool{false, false, true, false}},
+		"Pending, words of Kueue": {story: newStory().happens(created, reserved(1), held), want: []bool{false, false, false}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var got []bool
+			for i := range tc.story.record.Versions["wl"] {
+				got = append(got, tc.story.record.answers("wl", i))
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("answers (-want,+got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestReadJob(t *testing.T) {
+	cases := map[string]struct {
+		manifest      string
+		want          []corev1.ResourceName
+		wantErr       string
+		wantContainer string
+	}{
+		"none": {want: []corev1.ResourceName{"cpu"}, wantContainer: "main"},
+		"with an accelerator": {
+			manifest: `{apiVersion: batch/v1, kind: Job, spec: {template: {spec: {containers: [{name: "{check}", image: a,
+				resources: {limits: {example.com/gpu: "1", cpu: "7"}}}]}}}}`,
+			want: []corev1.ResourceName{"cpu", "example.com/gpu"}, wantContainer: "own",
+		},
+		"another kind":    {manifest: `{apiVersion: v1, kind: Pod}`, wantErr: `a Pod of "v1"`},
+		"not of batch/v1": {manifest: `{apiVersion: batch/v2, kind: Job}`, wantErr: `a Job of "batch/v2": the test knows a Job of batch/v1 alone`},
+		"a wrong field":   {manifest: `{apiVersion: batch/v1, kind: Job, spec: {tempalte: {}}}`, wantErr: `unknown field "tempalte"`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := &run{Options: Options{Check: "own"}, namespace: "ns", queue: "queue"}
+			if tc.manifest != "" {
+				r.Job = filepath.Join(t.TempDir(), "job.yaml")
+				if err := os.WriteFile(r.Job, []byte(tc.manifest), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var err error
+			if r.job, err = r.readJob(); err != nil || tc.wantErr != "" {
+				if err == nil || tc.wantErr == "" || !strings.Contains(err.Error(), tc.wantErr) {
+					t.Errorf("error: %v, want: %q", err, tc.wantErr)
+				}
+				return
+			}
+			if diff := cmp.Diff(tc.want, r.resources()); diff != "" {
+				t.Errorf("resources (-want,+got):\n%s", diff)
+			}
+			job := r.newJob("a", "3")
+			container := job.Spec.Template.Spec.Containers[0]
+			got := []string{job.Namespace, job.Name, job.Labels["kueue.x-k8s.io/queue-name"], container.Name, container.Resources.Requests.Cpu().String(), container.Resources.Limits.Cpu().String()}
+			if diff := cmp.Diff([]string{"ns", "a", "queue", tc.wantContainer, "3", "0"}, got); diff != "" {
+				t.Errorf("job (-want,+got):\n%s", diff)
+			}
+		})
 	}
 }
 

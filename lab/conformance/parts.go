@@ -52,6 +52,7 @@ func (r *run) play(ctx context.Context) error {
 		play func(context.Context) error
 	}{
 		{"rounds", r.rounds},
+		{"stopping", r.stopping},
 		{"refused", r.refused},
 		{"other", r.otherSpeaks},
 		{"requeued", r.requeued},
@@ -63,6 +64,9 @@ func (r *run) play(ctx context.Context) error {
 		if err := part.play(ctx); err != nil && !errors.Is(err, errCut) {
 			return fmt.Errorf("part %s: %w", part.name, err)
 		} else if err != nil && part.name == "rounds" && !r.answersAtAll() {
+			if r.Options.Job == "" {
+				r.note("If the controller answers certain jobs only, give it one with -job.")
+			}
 			return nil
 		}
 		select {
@@ -116,9 +120,9 @@ func (r *run) stays(limit time.Duration) error {
 
 func (r *run) answersAtAll() bool {
 	return r.wait(context.Background(), 0, func(record *Record) bool {
-		for _, versions := range record.Versions {
-			for _, v := range versions {
-				if own := entry(v.Workload, r.Check); own != nil && own.State != kueue.CheckStatePending {
+		for workload, versions := range record.Versions {
+			for i := range versions {
+				if record.answers(workload, i) {
 					return true
 				}
 			}
@@ -163,6 +167,9 @@ func (r *run) rounds(ctx context.Context) error {
 		r.untried("the controller never said Retry.", RuleEvicted, RuleTakesBack, RuleFreshTime, RuleRetryCount)
 		t.poke(ctx, 2, large)
 	}
+	if answer, err = t.afterPending(ctx, answer); err != nil {
+		return err
+	}
 	if answer.State != kueue.CheckStateReady {
 		r.note("The controller was not seen to answer Ready, so a finished workload was not tried. Say with -ready how it is brought to say Ready.")
 		return nil
@@ -183,6 +190,72 @@ func (r *run) rounds(ctx context.Context) error {
 	}
 	t.poke(ctx, 2)
 	return nil
+}
+
+// afterPending has a controller that keeps the workload Pending say Ready, if it can be
+// brought to.
+func (t *trial) afterPending(ctx context.Context, answer *kueue.AdmissionCheckState) (*kueue.AdmissionCheckState, error) {
+	if answer.State != kueue.CheckStatePending || t.Ready.empty() {
+		return answer, nil
+	}
+	t.say("Pending, %q; the workload keeps its quota", answer.Message)
+	if err := t.ask(ctx, kueue.CheckStateReady); err != nil {
+		return nil, err
+	}
+	if err := t.expect(ctx, RuleAnswers, "end its Pending", func(wl *kueue.Workload) bool {
+		own := entry(wl, t.Check)
+		return own != nil && own.State != kueue.CheckStatePending
+	}); err != nil {
+		return nil, err
+	}
+	return t.own(), nil
+}
+
+// stopping evicts an admitted workload whose job goes on for a while. Until it has stopped,
+// the quota is in use.
+func (r *run) stopping(ctx context.Context) error {
+	if err := r.ask(ctx, kueue.CheckStateReady); err != nil {
+		return err
+	}
+	t, err := r.submit(ctx, "stopping", "1")
+	if err != nil {
+		return err
+	}
+	defer t.remove(ctx)
+	answer, err := t.answer(ctx, RuleAnswers)
+	if err != nil {
+		return err
+	}
+	if answer, err = t.afterPending(ctx, answer); err != nil {
+		return err
+	}
+	if answer.State != kueue.CheckStateReady {
+		r.note("The controller answered %s, not Ready, so no admitted workload was evicted. Say with -ready how it is brought to say Ready.", answer.State)
+		return nil
+	}
+	r.say("an admitted workload is evicted, and its job stops slowly")
+	if err := r.otherSays(ctx, t, kueue.CheckStateReady, nil); err != nil {
+		return err
+	}
+	if err := t.until(ctx, patience, "admit it", isTrue(kueue.WorkloadAdmitted)); err != nil {
+		return err
+	}
+	if err := t.setPods(ctx, 1); err != nil {
+		return err
+	}
+	if err := r.otherSays(ctx, t, kueue.CheckStateRetry, ptr.To[int32](1)); err != nil {
+		return err
+	}
+	if err := t.until(ctx, patience, "evict it", isTrue(kueue.WorkloadEvicted)); err != nil {
+		return err
+	}
+	r.try(RuleKueueStatus)
+	t.poke(ctx, 2)
+	r.say("its job has stopped")
+	if err := t.setPods(ctx, 0); err != nil {
+		return err
+	}
+	return t.until(ctx, patience, "requeue it", r.isRequeued)
 }
 
 // retries leads a workload that got a Retry to the reservation after the second
@@ -260,7 +333,7 @@ func (r *run) refused(ctx context.Context) error {
 	}
 	defer t.remove(ctx)
 	defer r.proxy.release(trap)
-	return t.expect(ctx, RuleTriesAgain, "write its answer again after a conflict", r.answered)
+	return t.expectAnswer(ctx, RuleTriesAgain, "write its answer again after a conflict")
 }
 
 // otherSpeaks has another check answer while the controller's write is under way.
@@ -277,7 +350,7 @@ func (r *run) otherSpeaks(ctx context.Context) error {
 	}
 	r.letGo(ctx, trap)
 	r.try(RuleOtherChecks)
-	return t.expect(ctx, RuleTriesAgain, "write its answer again when another check had answered in between", r.answered)
+	return t.expectAnswer(ctx, RuleTriesAgain, "write its answer again when another check had answered in between")
 }
 
 // requeued has the workload evicted and requeued while the write is under way.
@@ -366,12 +439,16 @@ func (r *run) removed(ctx context.Context) error {
 	}
 	defer t.remove(ctx)
 	defer r.proxy.release(trap)
-	if err := r.configure(ctx, func(spec *kueue.ClusterQueueSpec) { spec.AdmissionChecksStrategy = r.checks(false) }); err != nil {
+	askFor := func(check bool) error {
+		return r.configure(ctx, func(spec *kueue.ClusterQueueSpec) error {
+			spec.AdmissionChecksStrategy = r.checks(check)
+			return nil
+		})
+	}
+	if err := askFor(false); err != nil {
 		return err
 	}
-	defer func() {
-		_ = r.configure(ctx, func(spec *kueue.ClusterQueueSpec) { spec.AdmissionChecksStrategy = r.checks(true) })
-	}()
+	defer func() { _ = askFor(true) }()
 	if err := t.until(ctx, patience, "remove the entry of the check", func(wl *kueue.Workload) bool { return entry(wl, r.Check) == nil }); err != nil {
 		return err
 	}
@@ -554,8 +631,23 @@ func (t *trial) until(ctx context.Context, limit time.Duration, what string, mat
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	t.note("Kueue did not %s (Workload %s) within %s. That part was cut short.", what, t.workload, limit)
+	t.note("Kueue did not %s (Workload %s) within %s%s. That part was cut short.", what, t.workload, limit, t.inQueue())
 	return errCut
+}
+
+// inQueue tells why Kueue does not reserve quota, if it says so.
+func (t *trial) inQueue() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	versions := t.record.Versions[t.workload]
+	if len(versions) == 0 {
+		return ""
+	}
+	reserved := apimeta.FindStatusCondition(versions[len(versions)-1].Workload.Status.Conditions, kueue.WorkloadQuotaReserved)
+	if reserved == nil || reserved.Status == metav1.ConditionTrue || reserved.Message == "" {
+		return ""
+	}
+	return fmt.Sprintf(", and says: %q", reserved.Message)
 }
 
 // expect is next for what the controller has to do.
@@ -571,12 +663,33 @@ func (t *trial) answer(ctx context.Context, rule Rule) (*kueue.AdmissionCheckSta
 	if err := t.until(ctx, patience, "reserve quota", isTrue(kueue.WorkloadQuotaReserved)); err != nil {
 		return nil, err
 	}
-	if err := t.expect(ctx, rule, "answer", t.answered); err != nil {
+	if err := t.expectAnswer(ctx, rule, "answer"); err != nil {
 		return nil, err
 	}
+	return t.own(), nil
+}
+
+// expectAnswer is expect for an answer.
+func (t *trial) expectAnswer(ctx context.Context, rule Rule, what string) error {
+	if !t.run.expect(ctx, rule, t.workload, what, t.AnswerWithin, func(record *Record) bool {
+		for i := t.seen; i < len(record.Versions[t.workload]); i++ {
+			if record.answers(t.workload, i) {
+				t.seen = i
+				return true
+			}
+		}
+		return false
+	}) {
+		return errCut
+	}
+	return nil
+}
+
+// own returns the entry of the check in the version that was found last.
+func (t *trial) own() *kueue.AdmissionCheckState {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return entry(t.record.Versions[t.workload][t.seen].Workload, t.Check), nil
+	return entry(t.record.Versions[t.workload][t.seen].Workload, t.Check)
 }
 
 // evicted waits for the eviction that a Retry brings about, and returns the delay
@@ -659,6 +772,24 @@ func (t *trial) setActive(ctx context.Context, active bool) error {
 func (t *trial) patch(ctx context.Context, patch string) error {
 	wl := &kueue.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: t.namespace, Name: t.workload}}
 	return t.client.Patch(ctx, wl, client.RawPatch(types.MergePatchType, []byte(patch)), client.FieldOwner("conformance"))
+}
+
+// setPods plays the Job controller: so many pods run.
+func (t *trial) setPods(ctx context.Context, active int32) error {
+	return eventually(ctx, func() error {
+		job := &batchv1.Job{}
+		if err := t.client.Get(ctx, types.NamespacedName{Namespace: t.namespace, Name: t.job}, job); err != nil {
+			return err
+		}
+		if active > 0 && ptr.Deref(job.Spec.Suspend, false) {
+			return errors.New("the Job is suspended")
+		}
+		job.Status.Active, job.Status.Ready = active, &active
+		if active > 0 {
+			job.Status.StartTime = ptr.To(metav1.Now())
+		}
+		return t.client.Status().Update(ctx, job)
+	})
 }
 
 // finish plays the pods and the Job controller.

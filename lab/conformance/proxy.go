@@ -166,7 +166,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.forward.ServeHTTP(w, r)
 		return
 	}
-	write := Write{At: time.Now(), Workload: match[2], How: howOf(r)}
+	write := Write{At: time.Now(), Workload: match[2], How: howOf(r), Manager: r.URL.Query().Get("fieldManager")}
 	var err error
 	if write.Body, err = io.ReadAll(r.Body); err != nil {
 		return // the controller is gone
@@ -213,7 +213,7 @@ func (p *proxy) pass(w http.ResponseWriter, r *http.Request, write *Write) error
 		if write.Sent = versionOf(write.How, body); write.Sent == "" {
 			write.Sent = p.resourceVersion(r.Context(), write.Workload)
 			body = withVersion(write.How, body, write.Sent)
-			conditional = false
+			conditional, write.Unconditional = false, true
 		}
 		var err error
 		if response, answer, err = p.send(r, body); err != nil {

@@ -18,6 +18,7 @@ package conformance
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -58,6 +59,10 @@ type Write struct {
 	Workload string
 	// How is the way of writing: apply, merge patch, JSON patch, update ...
 	How string
+	// Manager is the field manager that the request names, if it names one.
+	Manager string
+	// Unconditional is true if the request had no resource version.
+	Unconditional bool
 	// Body is the request's.
 	Body []byte
 	// Seen is the resource version that the Workload had on arrival, Sent the one
@@ -73,6 +78,25 @@ type Write struct {
 	Message string
 	// After is the Workload that the write resulted in. Nil if it was refused.
 	After *kueue.Workload
+}
+
+// answers returns true if a version of a Workload has an answer of the controller: the
+// check is not Pending, or it is Pending with words that the controller has written.
+func (r *Record) answers(workload string, version int) bool {
+	versions := r.Versions[workload]
+	own := entry(versions[version].Workload, r.Check)
+	switch {
+	case own == nil:
+		return false
+	case own.State != kueue.CheckStatePending:
+		return true
+	case version == 0:
+		return false
+	}
+	old := entry(versions[version-1].Workload, r.Check)
+	return old != nil && old.Message != own.Message && slices.ContainsFunc(r.Writes, func(w Write) bool {
+		return w.After != nil && w.After.Name == workload && w.After.ResourceVersion == versions[version].Workload.ResourceVersion
+	})
 }
 
 // Expectation is something that the controller had to do within a time.

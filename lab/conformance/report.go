@@ -40,10 +40,13 @@ type Report struct {
 }
 
 // Faults returns the rules against which there are faults, in order.
-func (r *Report) Faults() []Rule {
+func (r *Report) Faults() []Rule { return r.of(Fault) }
+
+// of returns the rules of which there are findings this bad, in order.
+func (r *Report) of(severity Severity) []Rule {
 	var rules []Rule
 	for _, text := range ruleTexts {
-		if slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Rule == text.rule && f.Severity == Fault }) {
+		if slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Rule == text.rule && f.Severity == severity }) {
 			rules = append(rules, text.rule)
 		}
 	}
@@ -60,17 +63,21 @@ func (r *Report) Print(out io.Writer) {
 				found = append(found, f)
 			}
 		}
+		worst := worstOf(found)
+		why, untried := r.Untried[text.rule]
 		mark := "ok"
-		switch why, untried := r.Untried[text.rule]; {
-		case slices.ContainsFunc(found, func(f Finding) bool { return f.Severity == Fault }):
-			mark = string(Fault)
-		case len(found) > 0:
-			mark = string(Warning)
+		switch {
+		case worst == Fault, worst == Warning:
+			mark = string(worst)
 		case untried:
-			fmt.Fprintf(out, "  %-8s %-14s ... %s\n           Not tried: %s\n", "-", text.rule, text.must, why)
-			continue
+			mark = "-"
+		case worst != "":
+			mark = string(worst)
 		}
 		fmt.Fprintf(out, "  %-8s %-14s ... %s\n", mark, text.rule, text.must)
+		if untried {
+			fmt.Fprintf(out, "           Not tried: %s\n", why)
+		}
 		for i, f := range found {
 			if i == atMost {
 				fmt.Fprintf(out, "           (and %d more)\n", len(found)-atMost)
@@ -81,8 +88,11 @@ func (r *Report) Print(out io.Writer) {
 				saw += " (Workload " + f.Workload + ")"
 			}
 			fmt.Fprintf(out, "           Seen: %s\n", saw)
+			if f.Advice != "" {
+				fmt.Fprintf(out, "           Better: %s\n", f.Advice)
+			}
 		}
-		if len(found) > 0 {
+		if worst == Fault || worst == Warning {
 			fmt.Fprintf(out, "           So: %s\n           Instead: %s\n", text.then, text.instead)
 		}
 	}
@@ -99,4 +109,14 @@ func (r *Report) Print(out io.Writer) {
 		}
 		fmt.Fprintf(out, "\nFaults against these rules: %s. See %s.\n", strings.Join(names, ", "), guide)
 	}
+}
+
+// worstOf returns the worst severity of the findings, "" if there are none.
+func worstOf(findings []Finding) Severity {
+	for _, severity := range []Severity{Fault, Warning, Remark} {
+		if slices.ContainsFunc(findings, func(f Finding) bool { return f.Severity == severity }) {
+			return severity
+		}
+	}
+	return ""
 }

@@ -131,7 +131,7 @@ var ruleTexts = []ruleText{
 	{
 		rule:    RuleRemovedCheck,
 		must:    "does not create its entry where Kueue has removed it",
-		then:    "The workload has a check that its ClusterQueue does not ask for, until Kueue removes it again.",
+		then:    "Kueue removes the entry again. A controller that answers whatever it sees creates it again, and the two go on, many times a second.",
 		instead: "Answer only if your entry is in status.admissionChecks, and send the resource version.",
 	},
 	{

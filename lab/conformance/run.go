@@ -24,6 +24,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,6 +41,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -77,6 +79,9 @@ type Options struct {
 	// Retry makes the controller answer Retry from then on, Ready Ready. Retry is
 	// done again before each Retry that is wanted.
 	Retry, Ready Hook
+	// Job is a file with the Job that the controller is asked about, without a name and
+	// without its queue. Default: one container that asks for CPU.
+	Job string
 	// AnswerWithin is how long an answer may take.
 	AnswerWithin time.Duration
 	// LongestDelay is how long it is waited for the end of a delay.
@@ -112,7 +117,7 @@ func (o Options) validate() error {
 		wrong = append(wrong, errors.New("no -command is given: what starts the controller"))
 	}
 	for _, file := range []struct{ flag, name string }{
-		{"-manifests", o.Setup.Manifests}, {"-retry-manifest", o.Retry.Manifests}, {"-ready-manifest", o.Ready.Manifests},
+		{"-manifests", o.Setup.Manifests}, {"-retry-manifest", o.Retry.Manifests}, {"-ready-manifest", o.Ready.Manifests}, {"-job", o.Job},
 	} {
 		if file.name == "" {
 			continue
@@ -137,9 +142,11 @@ type run struct {
 	kubeconfig, server string
 	proxy              *proxy
 	controller         *controlplane.Process
-	notes              []string
-	tried              map[Rule]bool
-	began              time.Time
+	// job is what all Jobs are made from.
+	job   *batchv1.Job
+	notes []string
+	tried map[Rule]bool
+	began time.Time
 }
 
 // Run tests a controller. An error says why it could not be tested. Several may
@@ -157,6 +164,10 @@ func Run(ctx context.Context, cluster *Cluster, options Options) (*Report, error
 		namespace: name, queue: name, other: name + "-other-check",
 		tried: map[Rule]bool{},
 		began: time.Now(),
+	}
+	var err error
+	if r.job, err = r.readJob(); err != nil {
+		return nil, err
 	}
 	if err := os.MkdirAll(r.Out, 0o755); err != nil {
 		return nil, err
@@ -178,7 +189,9 @@ func Run(ctx context.Context, cluster *Cluster, options Options) (*Report, error
 	}
 	// What was broken has been tried, wherever that was.
 	for _, finding := range report.Findings {
-		delete(report.Untried, finding.Rule)
+		if finding.Severity != Remark {
+			delete(report.Untried, finding.Rule)
+		}
 	}
 	return report, nil
 }
@@ -271,29 +284,50 @@ func (r *run) expect(ctx context.Context, rule Rule, workload, what string, limi
 }
 
 // prepare makes the queue with the check under test and another one, of which
-// the test itself is the controller.
+// the test itself is the controller. A ResourceFlavor and a ClusterQueue of the queue's name
+// may be in the manifests.
 func (r *run) prepare(ctx context.Context) error {
-	made := []client.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.namespace}},
+	create := func(obj client.Object) error {
+		if err := eventually(ctx, func() error { return client.IgnoreAlreadyExists(r.client.Create(ctx, obj)) }); err != nil {
+			return fmt.Errorf("create %T: %w", obj, err)
+		}
+		return nil
+	}
+	if err := create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.namespace}}); err != nil {
+		return err
+	}
+	if err := r.do(ctx, "setup", r.Setup); err != nil {
+		return err
+	}
+	flavor := kueue.FlavorQuotas{Name: kueue.ResourceFlavorReference(r.queue)}
+	covered := r.resources()
+	for _, name := range covered {
+		flavor.Resources = append(flavor.Resources, kueue.ResourceQuota{Name: name, NominalQuota: quota})
+	}
+	for _, obj := range []client.Object{
 		&kueue.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: r.queue}},
 		&kueue.AdmissionCheck{ObjectMeta: metav1.ObjectMeta{Name: r.other}, Spec: kueue.AdmissionCheckSpec{ControllerName: "conformance"}},
 		&kueue.ClusterQueue{
 			ObjectMeta: metav1.ObjectMeta{Name: r.queue},
 			Spec: kueue.ClusterQueueSpec{
-				NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: r.namespace}},
-				AdmissionChecksStrategy: r.checks(true),
-				ResourceGroups: []kueue.ResourceGroup{{
-					CoveredResources: []corev1.ResourceName{corev1.ResourceCPU},
-					Flavors:          []kueue.FlavorQuotas{{Name: kueue.ResourceFlavorReference(r.queue), Resources: []kueue.ResourceQuota{{Name: corev1.ResourceCPU, NominalQuota: quota}}}},
-				}},
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: r.namespace}},
+				ResourceGroups:    []kueue.ResourceGroup{{CoveredResources: covered, Flavors: []kueue.FlavorQuotas{flavor}}},
 			},
 		},
 		&kueue.LocalQueue{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: r.queue}, Spec: kueue.LocalQueueSpec{ClusterQueue: kueue.ClusterQueueReference(r.queue)}},
-	}
-	for _, obj := range made {
-		if err := eventually(ctx, func() error { return r.client.Create(ctx, obj) }); err != nil {
-			return fmt.Errorf("create %T: %w", obj, err)
+	} {
+		if err := create(obj); err != nil {
+			return err
 		}
+	}
+	if err := r.configure(ctx, func(spec *kueue.ClusterQueueSpec) error {
+		spec.AdmissionChecksStrategy = r.checks(true)
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := r.openQueue(ctx, true); err != nil {
+		return err
 	}
 	other := &kueue.AdmissionCheck{
 		ObjectMeta: metav1.ObjectMeta{Name: r.other},
@@ -302,9 +336,6 @@ func (r *run) prepare(ctx context.Context) error {
 		}}},
 	}
 	if err := objects.ApplyStatus(ctx, r.client, other, "conformance"); err != nil {
-		return err
-	}
-	if err := r.do(ctx, "setup", r.Setup); err != nil {
 		return err
 	}
 	check := &kueue.AdmissionCheck{ObjectMeta: metav1.ObjectMeta{Name: r.Check}, Spec: kueue.AdmissionCheckSpec{ControllerName: r.ControllerName}}
@@ -330,25 +361,40 @@ func (r *run) checks(withCheck bool) *kueue.AdmissionChecksStrategy {
 }
 
 // configure changes the ClusterQueue.
-func (r *run) configure(ctx context.Context, change func(*kueue.ClusterQueueSpec)) error {
+func (r *run) configure(ctx context.Context, change func(*kueue.ClusterQueueSpec) error) error {
 	return eventually(ctx, func() error {
 		cq := &kueue.ClusterQueue{}
 		if err := r.client.Get(ctx, types.NamespacedName{Name: r.queue}, cq); err != nil {
 			return err
 		}
-		change(&cq.Spec)
+		if err := change(&cq.Spec); err != nil {
+			return err
+		}
 		return r.client.Update(ctx, cq)
 	})
 }
 
-// openQueue gives the queue quota, or takes it away.
+// openQueue gives the queue CPU, which all Jobs ask for, or takes it away.
 func (r *run) openQueue(ctx context.Context, open bool) error {
-	return r.configure(ctx, func(spec *kueue.ClusterQueueSpec) {
-		nominal := &spec.ResourceGroups[0].Flavors[0].Resources[0].NominalQuota
-		*nominal = resource.MustParse("0")
-		if open {
-			*nominal = quota
+	nominal := resource.MustParse("0")
+	if open {
+		nominal = quota
+	}
+	return r.configure(ctx, func(spec *kueue.ClusterQueueSpec) error {
+		covered := false
+		for _, group := range spec.ResourceGroups {
+			for _, flavor := range group.Flavors {
+				for i := range flavor.Resources {
+					if flavor.Resources[i].Name == corev1.ResourceCPU {
+						flavor.Resources[i].NominalQuota, covered = nominal, true
+					}
+				}
+			}
 		}
+		if !covered {
+			return fmt.Errorf("the ClusterQueue %q of the manifests has no quota for cpu: each Job of the test asks for it, and a part takes it away", r.queue)
+		}
+		return nil
 	})
 }
 
@@ -486,21 +532,52 @@ func eventually(ctx context.Context, try func() error) error {
 	return nil
 }
 
+// readJob returns what all Jobs are made from.
+func (r *run) readJob() (*batchv1.Job, error) {
+	job := &batchv1.Job{}
+	if r.Job != "" {
+		file, err := os.ReadFile(r.Job)
+		if err != nil {
+			return nil, fmt.Errorf("-job: %w", err)
+		}
+		if err := yaml.UnmarshalStrict([]byte(r.fill(string(file))), job); err != nil {
+			return nil, fmt.Errorf("-job: %s: %w", r.Job, err)
+		}
+		if job.Kind != "Job" || job.APIVersion != batchv1.SchemeGroupVersion.String() {
+			return nil, fmt.Errorf("-job: %s has a %s of %q: the test knows a Job of %s alone, and one in a file", r.Job, job.Kind, job.APIVersion, batchv1.SchemeGroupVersion)
+		}
+	}
+	spec := &job.Spec.Template.Spec
+	if spec.RestartPolicy == "" {
+		spec.RestartPolicy = corev1.RestartPolicyNever
+	}
+	if len(spec.Containers) == 0 {
+		spec.Containers = []corev1.Container{{Name: "main", Image: "example.com/none"}}
+	}
+	return job, nil
+}
+
+// resources are what the Jobs ask for. CPU is one of them.
+func (r *run) resources() []corev1.ResourceName {
+	names := sets.New(corev1.ResourceCPU)
+	for _, container := range r.job.Spec.Template.Spec.Containers {
+		for _, list := range []corev1.ResourceList{container.Resources.Requests, container.Resources.Limits} {
+			names.Insert(slices.Collect(maps.Keys(list))...)
+		}
+	}
+	return sets.List(names)
+}
+
 // newJob returns a suspended Job for the queue.
 func (r *run) newJob(name, cpu string) *batchv1.Job {
-	return &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: r.namespace, Name: name,
-			Labels: map[string]string{constants.QueueLabel: r.queue},
-		},
-		Spec: batchv1.JobSpec{
-			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-				RestartPolicy: corev1.RestartPolicyNever,
-				Containers: []corev1.Container{{
-					Name: "main", Image: "example.com/none",
-					Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}},
-				}},
-			}},
-		},
+	job := r.job.DeepCopy()
+	job.Namespace, job.Name, job.GenerateName = r.namespace, name, ""
+	metav1.SetMetaDataLabel(&job.ObjectMeta, constants.QueueLabel, r.queue)
+	container := &job.Spec.Template.Spec.Containers[0]
+	if container.Resources.Requests == nil {
+		container.Resources.Requests = corev1.ResourceList{}
 	}
+	container.Resources.Requests[corev1.ResourceCPU] = resource.MustParse(cpu)
+	delete(container.Resources.Limits, corev1.ResourceCPU)
+	return job
 }

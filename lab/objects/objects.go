@@ -23,6 +23,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
 	"reflect"
 	"slices"
 	"time"
@@ -101,6 +102,8 @@ func NewClient(config *rest.Config) (*Client, error) {
 	}
 	config = rest.CopyConfig(config)
 	config.QPS = -1
+	// Each once, and not for each request.
+	config.WarningHandler = rest.NewWarningWriter(os.Stderr, rest.WarningWriterOptions{Deduplicate: true})
 	c, err := client.NewWithWatch(config, client.Options{Scheme: Scheme(version)})
 	return &Client{WithWatch: c, Version: version}, err
 }

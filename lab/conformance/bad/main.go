@@ -28,12 +28,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -45,6 +48,9 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+	"sigs.k8s.io/kueue/pkg/workload"
+	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
+	workloadpatching "sigs.k8s.io/kueue/pkg/workload/patching"
 
 	"kueue-acrequeueafter/lab/objects"
 )
@@ -68,30 +74,47 @@ var faults = map[string]string{
 	"wakes-the-dead":       "does not look at spec.active and Finished",
 	"creates-entry":        "answers where its entry is missing",
 	"forgets":              "leaves alone the workloads that it finds when it is started",
+	"releases-quota":       "releases the quota of an evicted workload, and requeues it, as Kueue",
+	"fights":               "answers where its entry is missing, and again when it is removed",
+	"loose":                "writes with Kueue's packages, without the resource version, and applies the retryCount that was there",
+	"keeps-time":           "writes Ready with the lastTransitionTime that was there",
+}
+
+// kinds are the ways in which it may be good.
+var kinds = map[string]string{
+	"holds":          "keeps a workload Pending, with words of its own, until it may say Ready",
+	"accelerators":   "answers workloads alone that ask for example.com/accelerator",
+	"kueue-packages": "writes with Kueue's packages",
 }
 
 func main() {
-	var check, namespace, fault string
+	var check, namespace, fault, kind string
 	flag.StringVar(&check, "check", "", "`name` of the AdmissionCheck")
 	flag.StringVar(&namespace, "namespace", "", "`namespace` of the workloads, and of the ConfigMap with the check's name that says what to answer")
 	flag.StringVar(&fault, "fault", "", "what it is to do wrong: "+strings.Join(slices.Sorted(maps.Keys(faults)), ", "))
+	flag.StringVar(&kind, "kind", "", "what kind of controller it is to be: "+strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
 	flag.Parse()
+	if _, known := kinds[kind]; kind != "" && !known {
+		fmt.Fprintf(os.Stderr, "unknown kind %q\n", kind)
+		os.Exit(2)
+	}
 	if _, known := faults[fault]; fault != "" && !known {
 		fmt.Fprintf(os.Stderr, "unknown fault %q\n", fault)
 		os.Exit(2)
 	}
 	ctrl.SetLogger(zap.New())
-	if err := run(check, namespace, fault); err != nil {
+	if err := run(check, namespace, fault, kind); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(check, namespace, fault string) error {
+func run(check, namespace, fault, kind string) error {
 	config, err := ctrl.GetConfig()
 	if err != nil {
 		return err
 	}
+	config.WarningHandler = rest.NewWarningWriter(os.Stderr, rest.WarningWriterOptions{Deduplicate: true})
 	version, err := objects.Version(config)
 	if err != nil {
 		return err
@@ -108,7 +131,7 @@ func run(check, namespace, fault string) error {
 	}
 	r := &reconciler{
 		Client: mgr.GetClient(), direct: mgr.GetAPIReader(),
-		check: check, namespace: namespace, fault: fault,
+		check: check, namespace: namespace, fault: fault, kind: kind,
 		answered: map[string]bool{},
 	}
 	if err := ctrl.NewControllerManagedBy(mgr).Named("workload").
@@ -130,7 +153,16 @@ type reconciler struct {
 	client.Client
 	direct                  client.Reader
 	check, namespace, fault string
+	kind                    string
 	answered                map[string]bool
+}
+
+// is returns true for a controller of this kind.
+func (r *reconciler) is(kind string) bool {
+	if _, known := kinds[kind]; !known {
+		panic(kind)
+	}
+	return r.kind == kind
 }
 
 // has returns true if the fault is switched on.
@@ -160,12 +192,18 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Get(ctx, req.NamespacedName, wl); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	if r.has("releases-quota") && workload.HasQuotaReservation(wl) && workloadevict.IsEvicted(wl) {
+		return ctrl.Result{}, r.releaseQuota(ctx, wl)
+	}
 	if !r.isAsked(wl) {
 		return ctrl.Result{}, nil
 	}
 	answer, err := r.decide(ctx, wl)
 	if err != nil {
 		return ctrl.Result{}, err
+	}
+	if own := r.entry(wl); r.is("holds") && answer.State == kueue.CheckStatePending && own.Message == answer.Message {
+		return ctrl.Result{RequeueAfter: 200 * time.Millisecond}, nil
 	}
 	err = r.write(ctx, wl, answer)
 	if r.has("gives-up") && apierrors.IsConflict(err) {
@@ -185,8 +223,10 @@ func (r *reconciler) isAsked(wl *kueue.Workload) bool {
 	switch {
 	case r.has("answers-once") && r.answered[string(wl.UID)], r.has("gives-up") && r.answered[string(wl.UID)]:
 		return false
+	case r.is("accelerators") && !asksForAccelerator(wl):
+		return false
 	case own == nil:
-		return r.has("creates-entry") && is(kueue.WorkloadQuotaReserved)
+		return (r.has("creates-entry") || r.has("fights")) && is(kueue.WorkloadQuotaReserved)
 	case r.has("wakes-the-dead"):
 		if !ptr.Deref(wl.Spec.Active, true) {
 			return own.State == kueue.CheckStatePending
@@ -224,7 +264,10 @@ func (r *reconciler) decide(ctx context.Context, wl *kueue.Workload) (kueue.Admi
 		answer.RequeueAfterSeconds = ptr.To(int32(delay))
 	}
 	if own := r.entry(wl); own != nil {
-		if r.has("old-time") {
+		if r.has("keeps-time") {
+			time.Sleep(3 * time.Second) // else it is the same second
+		}
+		if r.has("old-time") || r.has("keeps-time") && answer.State == kueue.CheckStateReady {
 			answer.LastTransitionTime = own.LastTransitionTime
 		}
 		if r.has("counts-itself") {
@@ -234,6 +277,9 @@ func (r *reconciler) decide(ctx context.Context, wl *kueue.Workload) (kueue.Admi
 	if r.has("takes-back") && apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadEvicted) {
 		answer.State, answer.RequeueAfterSeconds = kueue.CheckStatePending, nil
 	}
+	if r.is("holds") && answer.State != kueue.CheckStateReady {
+		answer.State, answer.RequeueAfterSeconds, answer.Message = kueue.CheckStatePending, nil, "waits for the end of an alert"
+	}
 	if r.has("invalid") {
 		answer.RequeueAfterSeconds = ptr.To[int32](-1)
 	}
@@ -242,6 +288,8 @@ func (r *reconciler) decide(ctx context.Context, wl *kueue.Workload) (kueue.Admi
 
 func (r *reconciler) write(ctx context.Context, wl *kueue.Workload, answer kueue.AdmissionCheckState) error {
 	switch {
+	case r.is("kueue-packages"), r.has("loose"):
+		return r.patchStatus(ctx, wl, answer)
 	case r.has("loses-retry-count"):
 		wl = wl.DeepCopy()
 		*r.entry(wl) = answer
@@ -262,7 +310,7 @@ func (r *reconciler) write(ctx context.Context, wl *kueue.Workload, answer kueue
 			return err
 		}
 		return r.Status().Patch(ctx, wl.DeepCopy(), client.RawPatch(client.Merge.Type(), data), r.owner())
-	case r.has("no-version"):
+	case r.has("no-version"), r.has("fights"):
 		return r.apply(ctx, wl, answer, "")
 	case r.has("same-answer"):
 		version := wl.ResourceVersion
@@ -287,6 +335,52 @@ func (r *reconciler) apply(ctx context.Context, wl *kueue.Workload, answer kueue
 		ObjectMeta: metav1.ObjectMeta{Namespace: wl.Namespace, Name: wl.Name, ResourceVersion: version},
 		Status:     kueue.WorkloadStatus{AdmissionChecks: []kueue.AdmissionCheckState{answer}},
 	}, r.owner())
+}
+
+// patchStatus writes as Kueue's own controllers of checks do.
+func (r *reconciler) patchStatus(ctx context.Context, wl *kueue.Workload, answer kueue.AdmissionCheckState) error {
+	gvk, err := r.GroupVersionKindFor(wl)
+	if err != nil {
+		return err
+	}
+	var options []workloadpatching.PatchStatusOption
+	if r.has("loose") {
+		options = append(options, workloadpatching.WithLooseOnApply())
+	}
+	wl = wl.DeepCopy()
+	wl.SetGroupVersionKind(gvk)
+	own := r.entry(wl).DeepCopy()
+	return workloadpatching.PatchStatus(ctx, r, wl, r.owner(), func(wl *kueue.Workload) (bool, error) {
+		wl.Status.AdmissionChecks = nil
+		if r.has("loose") {
+			wl.Status.AdmissionChecks = []kueue.AdmissionCheckState{*own}
+		}
+		return workloadpatching.SetAdmissionCheckState(&wl.Status.AdmissionChecks, answer, clock.RealClock{}), nil
+	}, options...)
+}
+
+// releaseQuota does what is Kueue's alone.
+func (r *reconciler) releaseQuota(ctx context.Context, wl *kueue.Workload) error {
+	gvk, err := r.GroupVersionKindFor(wl)
+	if err != nil {
+		return err
+	}
+	wl = wl.DeepCopy()
+	wl.SetGroupVersionKind(gvk)
+	return client.IgnoreNotFound(workloadpatching.PatchAdmissionStatus(ctx, r, wl, clock.RealClock{}, func(wl *kueue.Workload) (bool, error) {
+		workload.UnsetQuotaReservationWithCondition(wl, kueue.WorkloadQuotaReservedReasonPendingEvaluation, "Released by the controller of a check", time.Now())
+		workload.SetRequeuedCondition(wl, kueue.WorkloadBackoffFinished, "Requeued by the controller of a check", true)
+		return true, nil
+	}))
+}
+
+func asksForAccelerator(wl *kueue.Workload) bool {
+	return slices.ContainsFunc(wl.Spec.PodSets, func(podSet kueue.PodSet) bool {
+		return slices.ContainsFunc(podSet.Template.Spec.Containers, func(container corev1.Container) bool {
+			_, found := container.Resources.Requests["example.com/accelerator"]
+			return found
+		})
+	})
 }
 
 func (r *reconciler) entry(wl *kueue.Workload) *kueue.AdmissionCheckState {
