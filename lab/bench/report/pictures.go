@@ -18,11 +18,13 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"image/color"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/plot"
@@ -70,12 +72,12 @@ var curves = map[string]curve{
 // draw draws what the run has results for, and returns the names of the pictures.
 func draw(run *result.Run, folder string) (map[string]bool, error) {
 	drawn := map[string]bool{}
-	save := func(name string, p *plot.Plot) error {
-		if p == nil {
+	save := func(name string, panels ...*plot.Plot) error {
+		if len(panels) == 0 || panels[0] == nil {
 			return nil
 		}
 		drawn[name] = true
-		return os.WriteFile(filepath.Join(folder, name+".svg"), svg(p), 0o644)
+		return os.WriteFile(filepath.Join(folder, name+".svg"), svg(panels...), 0o644)
 	}
 	for name, c := range curves {
 		p, err := c.plot(run)
@@ -86,13 +88,23 @@ func draw(run *result.Run, folder string) (map[string]bool, error) {
 			return nil, fmt.Errorf("picture %s: %w", name, err)
 		}
 	}
-	for name, plot := range map[string]func(*result.Run) (*plot.Plot, error){"writes": writesOfRetry, "growth": growth} {
-		p, err := plot(run)
+	writes, err := writesOfRetry(run)
+	if err == nil {
+		err = save("writes", writes)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("picture writes: %w", err)
+	}
+	for _, build := range ours(run) {
+		panels, err := growth(run, build)
 		if err == nil {
-			err = save(name, p)
+			err = save("growth", panels...)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("picture %s: %w", name, err)
+			return nil, fmt.Errorf("picture growth: %w", err)
+		}
+		if len(panels) > 0 {
+			break // one base is enough to see it; the tables have both
 		}
 	}
 	return drawn, nil
@@ -218,30 +230,40 @@ func writesOfRetry(run *result.Run) (*plot.Plot, error) {
 	return p, nil
 }
 
-// growing are the costs whose growth is drawn.
+// growing are the costs whose growth is drawn, a panel for each unit.
 var growing = []struct {
+	unit  string
+	costs []cost
+}{
+	{"seconds", []cost{
+		{"last requeued", result.Herd, percentile(requeued, 100), styles[result.GuestGateOn].Color},
+		{"CPU of the manager", result.Herd, func(r result.Result) float64 { return r.CPUSeconds }, styles[result.Base].Color},
+		{"new manager knows all", result.Restart, func(r result.Result) float64 { return positive(r.Known) }, styles[result.Guest].Color},
+	}},
+	{"MiB", []cost{
+		{"live heap while they wait", result.Restart, heap, styles[result.GateOff].Color},
+	}},
+}
+
+type cost struct {
 	label, scenario string
 	value           value
 	color           color.Color
-}{
-	{"one deadline: the last requeued, s", result.Herd, percentile(requeued, 100), styles[result.GuestGateOn].Color},
-	{"one deadline: CPU of the manager, s", result.Herd, func(r result.Result) float64 { return r.CPUSeconds }, styles[result.Base].Color},
-	{"waiting: new manager until all are known, s", result.Restart, func(r result.Result) float64 { return positive(r.Known) }, styles[result.Guest].Color},
-	{"waiting: live heap, MiB", result.Restart, heap, styles[result.GateOff].Color},
 }
 
-// growth draws how costs grow with the number of workloads, on logarithmic axes: nil if
-// there are less than three numbers. Dashed are those on the later base.
-func growth(run *result.Run) (*plot.Plot, error) {
-	p := newPlot("Growth with the number of workloads")
-	p.X.Label.Text, p.Y.Label.Text = "workloads", "seconds, MiB"
-	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
-		axis.Scale, axis.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
-	}
-	p.Legend.Top = true
-	empty := true
-	for _, cost := range growing {
-		for _, build := range ours(run) {
+// growth draws how the costs of a build grow with the number of workloads, on logarithmic axes:
+// nil if there are less than three numbers. Each line has its name at its end, and its slope.
+func growth(run *result.Run, build string) ([]*plot.Plot, error) {
+	var panels []*plot.Plot
+	for _, panel := range growing {
+		p := newPlot(fmt.Sprintf("%s, %s", panel.unit, labels[build]))
+		p.X.Label.Text = "workloads"
+		for _, axis := range []*plot.Axis{&p.X, &p.Y} {
+			axis.Scale, axis.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+		}
+		var names plotter.XYLabels
+		var colors []color.Color
+		for _, cost := range panel.costs {
 			points, slope := grows(run, build, cost.scenario, cost.value)
 			if len(points) < 3 {
 				continue
@@ -250,18 +272,44 @@ func growth(run *result.Run) (*plot.Plot, error) {
 			if err != nil {
 				return nil, err
 			}
-			line.LineStyle = plotdraw.LineStyle{Color: cost.color, Width: vg.Points(1.8), Dashes: styles[build].Dashes}
+			line.Color, line.Width = cost.color, vg.Points(2.2)
 			dots.Color, dots.Shape = cost.color, plotdraw.CircleGlyph{}
 			p.Add(line, dots)
-			p.Legend.Add(fmt.Sprintf("%s: %s, n^%.2f", labels[build], cost.label, slope), line)
-			empty = false
+			names.XYs = append(names.XYs, points[len(points)-1])
+			names.Labels = append(names.Labels, fmt.Sprintf("%s, n^%.2f", cost.label, slope))
+			colors = append(colors, cost.color)
 		}
+		if len(colors) == 0 {
+			continue
+		}
+		apart(names.XYs)
+		text, err := plotter.NewLabels(names)
+		if err != nil {
+			return nil, err
+		}
+		for i := range text.TextStyle {
+			text.TextStyle[i].Color, text.TextStyle[i].Font.Size, text.TextStyle[i].YAlign = colors[i], vg.Points(9), -0.5
+		}
+		text.Offset = vg.Point{X: vg.Points(6)}
+		p.Add(text)
+		p.X.Max *= 1.2
+		p.X.Tick.Marker = plot.ConstantTicks{{Value: 100, Label: "100"}, {Value: 1000, Label: "1k"}, {Value: 10000, Label: "10k"}}
+		p.Y.Min, p.Y.Max = math.Pow(10, math.Floor(math.Log10(p.Y.Min))), math.Pow(10, math.Ceil(math.Log10(p.Y.Max)))
+		panels = append(panels, p)
 	}
-	if empty {
-		return nil, nil
+	return panels, nil
+}
+
+// apart moves names, on a logarithmic axis, down from those that they would lie over.
+func apart(names plotter.XYs) {
+	order := make([]int, len(names))
+	for i := range order {
+		order[i] = i
 	}
-	p.Y.Max *= 60 // room for the legend
-	return p, nil
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(names[b].Y, names[a].Y) })
+	for i := 1; i < len(order); i++ {
+		names[order[i]].Y = min(names[order[i]].Y, names[order[i-1]].Y/1.5)
+	}
 }
 
 // grows returns the medians of a cost against the number of workloads, on the processor
@@ -281,11 +329,14 @@ func grows(run *result.Run, build, scenario string, v value) (points plotter.XYs
 	return points, slope
 }
 
-// svg draws on white, so that the picture can be read on a dark page as well.
-func svg(p *plot.Plot) []byte {
+// svg draws the panels side by side on white, so that they can be read on a dark page as well.
+func svg(panels ...*plot.Plot) []byte {
 	canvas := vgsvg.New(17*vg.Centimeter, 10*vg.Centimeter)
-	p.BackgroundColor = color.White
-	p.Draw(plotdraw.Crop(plotdraw.New(canvas), 0, -vg.Points(10), 0, -vg.Points(6)))
+	tiles := plotdraw.Tiles{Rows: 1, Cols: len(panels), PadX: vg.Points(12), PadTop: vg.Points(6), PadBottom: vg.Points(6), PadRight: vg.Points(8)}
+	for i, at := range plot.Align([][]*plot.Plot{panels}, tiles, plotdraw.New(canvas))[0] {
+		panels[i].BackgroundColor = color.White
+		panels[i].Draw(at)
+	}
 	var b bytes.Buffer
 	_, _ = canvas.WriteTo(&b) // a buffer takes everything
 	// Other fonts of the same metrics, where this one is not installed.
