@@ -41,14 +41,16 @@ type block struct {
 	notRun string
 	// include names a section of another page, page.md#section, to be run here.
 	include string
+	// function names a function in the file of the page in testdata, to be run here.
+	function string
 	// needs names a program without which the block is not run, or is "".
 	needs string
 }
 
 var (
 	notRun   = regexp.MustCompile(`(?s)^<!--\s*not run:\s*(.+?)\s*-->\s*$`)
-	hidden   = regexp.MustCompile(`(?s)^<!--\s*run:\n(.+?)-->\s*$`)
 	include  = regexp.MustCompile(`^<!--\s*run: (\S+\.md#\S+)\s*-->\s*$`)
+	function = regexp.MustCompile(`^<!--\s*run: (\w+)\s*-->\s*$`)
 	with     = regexp.MustCompile(`^<!--\s*run with: (\w+)\s*-->\s*$`)
 	plain    = regexp.MustCompile(`(?m)^<!--\s*run on: plain (v[\d.]+)\s*-->\s*$`)
 	fileName = regexp.MustCompile(`^(?://|#) ([\w./-]+\.\w+)\n`)
@@ -93,8 +95,8 @@ func blocks(page []byte) ([]block, error) {
 					return ast.WalkStop, fmt.Errorf("line %d: no block follows %s", lineOf(node, page), comment)
 				}
 				reasons[node.NextSibling()] = match[1]
-			} else if match := hidden.FindStringSubmatch(comment); match != nil {
-				found = append(found, block{section: section, language: "sh", content: match[1], line: lineOf(node, page), needs: needs})
+			} else if match := function.FindStringSubmatch(comment); match != nil {
+				found = append(found, block{section: section, language: "sh", function: match[1], line: lineOf(node, page), needs: needs})
 			} else if match := with.FindStringSubmatch(comment); match != nil {
 				needs = match[1]
 			} else if match := include.FindStringSubmatch(comment); match != nil {

@@ -49,9 +49,7 @@ helm upgrade
 
 ## Hidden
 
-<!-- run:
-kubectl wait
--->
+<!-- run: wait_for_it -->
 
 <!-- run: other.md#a-section -->
 
@@ -71,10 +69,10 @@ python3 --version
 		{section: "a-page", language: "sh", content: "kubectl get workloads\n", line: 4, output: ptr.To("NAME\n")},
 		{section: "a-page", language: "yaml", content: "# queue.yaml\nkind: ClusterQueue\n", line: 14},
 		{section: "a-page", language: "sh", content: "helm upgrade\n", line: 20, notRun: "there is no helm here"},
-		{section: "hidden", language: "sh", content: "kubectl wait\n", line: 25},
-		{section: "hidden", include: "other.md#a-section", line: 29},
-		{section: "hidden", language: "console", content: "no script before it\n", line: 32},
-		{section: "another-program", language: "sh", content: "python3 --version\n", line: 40, needs: "python3"},
+		{section: "hidden", language: "sh", function: "wait_for_it", line: 25},
+		{section: "hidden", include: "other.md#a-section", line: 27},
+		{section: "hidden", language: "console", content: "no script before it\n", line: 30},
+		{section: "another-program", language: "sh", content: "python3 --version\n", line: 38, needs: "python3"},
 	}
 	got, err := blocks([]byte(page))
 	if err != nil {
@@ -89,7 +87,7 @@ python3 --version
 	for name, page := range map[string]string{
 		"an indented block":             "Text.\n\n    kubectl get workloads\n",
 		"a reason without a block":      "<!-- not run: no reason -->\n\nText.\n",
-		"an unknown comment":            "<!-- run: kubectl -->\n",
+		"an unknown comment":            "<!-- run: kubectl wait -->\n",
 		"a reason at the end of a page": "<!-- not run: no reason -->\n",
 	} {
 		if _, err := blocks([]byte(page)); err == nil {

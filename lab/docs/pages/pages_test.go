@@ -37,7 +37,7 @@ limitations under the License.
 // Four comments in a paragraph of their own say more, and no reader sees them:
 //
 //   - "not run: reason", for the block that follows; yaml is parsed nevertheless
-//   - "run:" and a script in the lines after it, for what a reader need not do
+//   - "run: name", a function in testdata/page.sh or common.sh, for what a reader need not do
 //   - "run: page.md#section", for the blocks of another section
 //   - "run with: python3", for the rest of a section, which is left out where that
 //     program is not installed
@@ -196,6 +196,9 @@ func (p *page) runBlock(name string, b block) {
 	if _, missing := exec.LookPath(b.needs); b.needs != "" && missing != nil {
 		b.notRun = missing.Error()
 	}
+	if b.function != "" {
+		b.content = functions(p.T, "common.sh") + functions(p.T, functionsOf(name)) + b.function + "\n"
+	}
 	switch file := b.file(); {
 	case b.notRun == "" && b.include != "":
 		other, section, _ := strings.Cut(b.include, "#")
@@ -223,6 +226,24 @@ func (p *page) runBlock(name string, b block) {
 	if b.notRun == "" && b.file() == "" {
 		p.counts[b.language]++
 	}
+}
+
+func functions(t *testing.T, name string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// functionsOf returns the file with the functions of a page.
+func functionsOf(page string) string {
+	base := strings.TrimSuffix(filepath.Base(page), ".md")
+	if base == "README" {
+		base = filepath.Base(filepath.Dir(page))
+	}
+	return base + ".sh"
 }
 
 func (p *page) write(file string, b block) error {
