@@ -23,6 +23,8 @@ base_says = $(shell sed -n 's/^$(2): //p' bases/$(1)/base.yaml)
 # lab/ is compiled against this one's tree. It asks Kueue through the API alone, and so
 # tries the Kueue of all bases.
 LAB_BASE := v0.19
+# Those that are releases: the module proxy has them. Another one is a commit of upstream.
+RELEASES := $(foreach base,$(BASES),$(if $(call base_says,$(base),pin),$(base)))
 LAB_TREE := $(call base_says,$(LAB_BASE),tree)
 BASE_MK := build/$(BASE).mk
 TREE_DIR = $(abspath $(TREE))
@@ -37,7 +39,8 @@ endif
 GATE_VALUE = $(patsubst on,true,$(patsubst off,false,$(GATE)))
 
 # The same flags everywhere, so that every build and test shares Go's cache.
-export GOFLAGS := -trimpath -buildvcs=false
+# "make lint" vets. "go test" would once more, with other checks, and all dependencies.
+export GOFLAGS := -trimpath -buildvcs=false -vet=off
 export GOWORK := off
 # Without cgo, but for the race detector: nothing needs a C compiler.
 export CGO_ENABLED := 0
@@ -70,6 +73,6 @@ endif
 
 $(BASE_MK): bases/$(BASE)/base.yaml go.mod tools/patchset/base.go tools/patchset/makevars.go | need-tools
 	@mkdir -p $(@D)
-	@go run ./tools/patchset --base $(BASE) base >$@.new && mv $@.new $@
+	@go run ./tools/patchset --base $(BASE) base >$@.$$$$ && mv $@.$$$$ $@ # two makes may do so at the same time
 
 include mk/tree.mk mk/build.mk mk/test.mk mk/lab.mk mk/bench.mk mk/release.mk mk/e2e.mk

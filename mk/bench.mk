@@ -7,7 +7,7 @@ BENCH_SIZES ?= 100,1000
 BENCH_FLAGS ?=
 
 # Plain releases, each built in its own module, with upstream's dependencies.
-$(foreach base,$(BASES),$(eval $(call plain_manager,$(base)): $(call base_says,$(base),pin)/go.mod))
+$(foreach base,$(RELEASES),$(eval $(call plain_manager,$(base)): $(call base_says,$(base),pin)/go.mod))
 $(BENCH_DIR)/versions/%/manager:
 	$(call say,building the manager of plain Kueue $* (about 4 minutes when nothing is cached))
 	@cd $(dir $<) && go mod download sigs.k8s.io/kueue && source=$$(go list -m -f '{{.Dir}}' sigs.k8s.io/kueue) && \
@@ -32,7 +32,7 @@ bench-ten-thousand: bench-binaries bench-kept ## Add 100, 1,000 and 10,000 workl
 
 .PHONY: bench-binaries
 bench-binaries: envtest lab-tree $(PLAIN_MANAGERS)
-	@$(foreach base,$(BASES),$(MAKE) BASE=$(base) build && ):
+	@$(foreach base,$(RELEASES),$(MAKE) BASE=$(base) build && ):
 	@cd lab && go build -o $(BIN)/ ./bench
 
 .PHONY: bench-scheduler
