@@ -39,7 +39,7 @@ endif
 GATE_VALUE = $(patsubst on,true,$(patsubst off,false,$(GATE)))
 
 # The same flags everywhere, so that every build and test shares Go's cache.
-# "make lint" vets. "go test" would once more, with other checks, and all dependencies.
+# "make vet" vets. "go test" would once more, with other checks, and all dependencies.
 export GOFLAGS := -trimpath -buildvcs=false -vet=off
 export GOWORK := off
 # Without cgo, but for the race detector: nothing needs a C compiler.

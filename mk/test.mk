@@ -11,13 +11,17 @@ GATE_ON_TESTFLAGS := -overlay $(GATE_ON_DIR)/overlay.json -skip $(GATE_ON_SKIP)
 OUR_MODULES := . lab kit examples tools/benchstat
 
 .PHONY: test
-test: verify lint test-modules test-base test-memapi test-observability test-docs ## Run verify, lint, all unit tests, the simulation, the kit, the examples, the conformance test, the alerts and the documentation.
+test: verify lint-text test-modules test-base test-memapi ## Run verify, all unit tests, the simulation, the kit, the examples and the conformance test, and look at format and budgets.
 
 .PHONY: test-base
 test-base: test-unit test-simulation test-kit test-examples test-conformance ## Run what of it depends on the base (for BASE=v0.14).
 
 .PHONY: lint
-lint: lab-tree $(BIN)/staticcheck $(BIN)/lint ## Check format, go vet and staticcheck, and that no message decides: our modules, the overlay, the touched packages.
+lint: lint-text vet ## Check format and budgets, go vet and staticcheck, and that no message decides: our modules, the overlay, the touched packages.
+
+# What needs no compiler.
+.PHONY: lint-text
+lint-text: lab-tree
 	$(call say,the budgets and docs/upstream.md)
 	@$(MAKE) size
 	@$(PATCHSET) upstream-page --check
@@ -27,6 +31,9 @@ lint: lab-tree $(BIN)/staticcheck $(BIN)/lint ## Check format, go vet and static
 	$(call say,licence headers)
 	@missing=$$(git ls-files '*.go' | xargs grep -L 'Copyright The Kubernetes Authors' || true); \
 	if [ -n "$$missing" ]; then echo "error: no licence header (copy that of pkg/workload/requeue/next.go):" >&2; echo "$$missing" >&2; exit 1; fi
+
+.PHONY: vet
+vet: lab-tree $(BIN)/staticcheck $(BIN)/lint
 	@for module in $(OUR_MODULES); do \
 		echo "==> go vet and staticcheck in $$module"; \
 		(cd $$module && go vet ./... && $(BIN)/staticcheck ./...); \
