@@ -7,7 +7,7 @@ The ConfigMap "maintenance" in the namespace "maintenance" says how long it take
 
 Without the ConfigMap, and from that time on, jobs may start.
 
-It takes Python 3.7 or later and nothing else. "Without Go" in docs/authors.md has the
+It takes Python 3.7 or later and nothing else. docs/authors-without-go.md has the
 requests that it sends, and the rules that it keeps.
 
   controller.py                         # in a pod
@@ -40,14 +40,19 @@ def call(method, path, query, body=None, timeout=30):
 
 
 def newest_version():
-    """Of those that the API server has and this knows."""
-    try:
-        with call("GET", KUEUE, {}) as response:
-            served = [v["version"] for v in json.load(response)["versions"]]
-    except error.HTTPError as e:
-        if e.code != 404:
-            raise
-        served = []
+    """Of those that the API server has and this knows. An API server that is not in reach is waited for."""
+    served = None
+    while served is None:
+        try:
+            with call("GET", KUEUE, {}) as response:
+                served = [v["version"] for v in json.load(response)["versions"]]
+        except error.HTTPError as e:
+            if e.code != 404:
+                raise
+            served = []
+        except OSError as e:
+            logging.error("asking for the versions of Kueue's API: %s", e)
+            time.sleep(1)
     for version in VERSIONS:
         if version in served:
             return version

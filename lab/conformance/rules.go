@@ -90,7 +90,7 @@ var ruleTexts = []ruleText{
 		rule:    RuleFreshTime,
 		must:    "sets a fresh lastTransitionTime with each Retry",
 		then:    "A delay that is changed counts from the eviction, and not from now.",
-		instead: "Set lastTransitionTime to the current time with each new answer. Do not copy the entry that is there, nor use SetAdmissionCheckState, which keeps an old time.",
+		instead: "Set lastTransitionTime to the current time with each new answer. Do not copy the entry that is there, nor use SetAdmissionCheckState on a list that has it: it keeps an old time.",
 	},
 	{
 		rule:    RuleRetryCount,

@@ -192,15 +192,15 @@ var gateOnStates = []whereState{
 		reserved other narrower; says other Ready
 		says withdrawn Pending`},
 	// What waits in a queue on hold, at its deadline and before.
-	{"held", "queue stopped", `
+	{"held", "inadmissible", `
 		queue held 20 budget
 		reserved held held; reserved later held
 		says later Retry 3600; says held Retry 10
 		until [ "$(where held)" = "default/$(workload held): waits" ]; do sleep 0.1; done
 		kubectl patch clusterqueue held --type=merge -p '{"spec": {"stopPolicy": "Hold"}}'`},
 	{"later", "waits", `true`},
-	{"new", "queue stopped", `job new held`},
-	{"nowhere", "queue stopped", `job nowhere not-there`},
+	{"new", "inadmissible", `job new held`},
+	{"nowhere", "inadmissible", `job nowhere not-there`},
 	{"dropped", "deactivated", `
 		reserved dropped wide; says dropped Retry 3600
 		until [ "$(where dropped)" = "default/$(workload dropped): waits" ]; do sleep 0.1; done
