@@ -65,16 +65,16 @@ test-unit: fresh-tree ## Run upstream's and our unit tests of the touched packag
 	$(if $(filter on,$(UNIT_GATES)),echo "==> the same and the jobs$(comma) gate on"; go test $(GATE_ON_TESTFLAGS) $$packages ./pkg/controller/jobs/...)
 
 .PHONY: test-modules
-test-modules: fresh-tree ## Run the unit tests of our Go modules: the tools, the laboratory, the kit, the examples.
+test-modules: fresh-tree ## Run the unit tests of our Go modules: the laboratory, the kit, the examples, the tools but for the patch tool.
 	@plain=$$(cd $(BASE_PIN) && go list -m -f '{{.Dir}}' $(BASE_MODULE)); \
 	for module in $(OUR_MODULES); do \
 		echo "==> tests of our module in $$module"; \
-		(cd $$module && PLAIN=$$plain PATCHED_TREE=$(TREE_DIR) go test -short -timeout 30m ./...); \
+		(cd $$module && PLAIN=$$plain PATCHED_TREE=$(TREE_DIR) go test -short -timeout 30m $$(go list ./... | grep -v /tools/patchset)); \
 	done
 
 .PHONY: test-tools
-test-tools: fresh-tree ## Run the tests of the tools, and of them those that take minutes, too.
-	@go test -timeout 30m ./...
+test-tools: fresh-tree ## Run the tests of the tools, those that take minutes, too, as all of the patch tool do (TOOLS_FLAGS=-short).
+	@go test $(TOOLS_FLAGS) -timeout 30m ./...
 
 .PHONY: test-observability
 test-observability: fresh-tree $(BIN)/promtool ## Check the alerting rules and the dashboard of docs/observability with promtool.
