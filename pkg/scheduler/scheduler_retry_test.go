@@ -50,16 +50,18 @@ type retrySchedulerTest struct {
 	scheduler *Scheduler
 	recorder  *utiltesting.EventRecorder
 	wg        sync.WaitGroup
+	// beforeAdmission is called before a reservation is written.
+	beforeAdmission func()
 	// writes counts those of the scheduler.
 	writes int
 }
 
-func newRetrySchedulerTest(ctx context.Context, t *testing.T, wl *kueue.Workload) *retrySchedulerTest {
+func newRetrySchedulerTest(ctx context.Context, t *testing.T, wl *kueue.Workload, checks ...kueue.AdmissionCheckReference) *retrySchedulerTest {
 	t.Helper()
 	rf := utiltestingapi.MakeResourceFlavor("rf").Obj()
 	cq := utiltestingapi.MakeClusterQueue("cq").
 		ResourceGroup(*utiltestingapi.MakeFlavorQuotas("rf").Resource(corev1.ResourceCPU, "2").Obj()).
-		AdmissionChecks("check").
+		AdmissionChecks(checks...).
 		Obj()
 	lq := utiltestingapi.MakeLocalQueue("lq", metav1.NamespaceDefault).ClusterQueue("cq").Obj()
 	s := &retrySchedulerTest{recorder: &utiltesting.EventRecorder{}}
@@ -88,7 +90,12 @@ func newRetrySchedulerTest(ctx context.Context, t *testing.T, wl *kueue.Workload
 		t.Fatalf("Failed adding LocalQueue: %v", err)
 	}
 	s.scheduler = New(s.queues, s.cache, s.client, s.recorder, WithPreemptionExpectations(preemptexpectations.New()))
-	s.scheduler.setAdmissionRoutineWrapper(routine.NewWrapper(func() { s.wg.Add(1) }, s.wg.Done))
+	s.scheduler.setAdmissionRoutineWrapper(routine.NewWrapper(func() {
+		s.wg.Add(1)
+		if s.beforeAdmission != nil {
+			s.beforeAdmission()
+		}
+	}, s.wg.Done))
 	return s
 }
 
@@ -169,7 +176,7 @@ func TestNominateWorkloadThatMustWait(t *testing.T) {
 				features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, !tc.gateOff)
 				features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, useMergePatch)
 				ctx, log := utiltesting.ContextWithLog(t)
-				s := newRetrySchedulerTest(ctx, t, tc.workload.DeepCopy())
+				s := newRetrySchedulerTest(ctx, t, tc.workload.DeepCopy(), "check")
 				s.queues.DeleteAndForgetWorkload(log, workload.Key(tc.workload))
 				before := &kueue.Workload{}
 				if err := s.client.Get(ctx, client.ObjectKeyFromObject(tc.workload), before); err != nil {
@@ -228,14 +235,18 @@ func pendingCheck() []kueue.AdmissionCheckState {
 // TestScheduleOldVersion verifies that the scheduler reserves no quota with a copy that does
 // not know of a retry: the write fails, the quota is free again, and the workload waits.
 func TestScheduleOldVersion(t *testing.T) {
+	asked := []kueue.AdmissionCheckReference{"check"}
 	cases := map[string]struct {
 		checks        []kueue.AdmissionCheckState
+		queueChecks   []kueue.AdmissionCheckReference
 		useMergePatch bool
 	}{
-		"the check was pending":                    {checks: pendingCheck()},
-		"the check was pending, merge patch":       {checks: pendingCheck(), useMergePatch: true},
-		"the check was not there yet":              {},
-		"the check was not there yet, merge patch": {useMergePatch: true},
+		"the check was pending":                     {checks: pendingCheck(), queueChecks: asked},
+		"the check was pending, merge patch":        {checks: pendingCheck(), queueChecks: asked, useMergePatch: true},
+		"the check was not there yet":               {queueChecks: asked},
+		"the check was not there yet, merge patch":  {queueChecks: asked, useMergePatch: true},
+		"the queue asked no check yet":              {},
+		"the queue asked no check yet, merge patch": {useMergePatch: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -245,7 +256,17 @@ func TestScheduleOldVersion(t *testing.T) {
 			wl := utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault).Queue("lq").Request(corev1.ResourceCPU, "1").
 				AdmissionChecks(tc.checks...).
 				Obj()
-			s := newRetrySchedulerTest(ctx, t, wl)
+			s := newRetrySchedulerTest(ctx, t, wl, tc.queueChecks...)
+			s.beforeAdmission = func() {
+				cq := &kueue.ClusterQueue{}
+				if err := s.client.Get(ctx, client.ObjectKey{Name: "cq"}, cq); err != nil {
+					t.Errorf("Failed getting the ClusterQueue: %v", err)
+				}
+				cq.Spec.AdmissionChecksStrategy = utiltestingapi.MakeClusterQueue("cq").AdmissionChecks(asked...).Obj().Spec.AdmissionChecksStrategy
+				if err := s.cache.UpdateClusterQueue(log, cq); err != nil {
+					t.Errorf("Failed updating the ClusterQueue in the cache: %v", err)
+				}
+			}
 			retry := &kueue.Workload{}
 			if err := s.client.Get(ctx, client.ObjectKeyFromObject(wl), retry); err != nil {
 				t.Fatalf("Failed getting the workload: %v", err)

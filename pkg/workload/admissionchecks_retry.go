@@ -34,8 +34,8 @@ func ResetRetryCounts(w *kueue.Workload) {
 	}
 }
 
-// resetRetryCounts resets the counts with the write of the condition Admitted, if that is True.
-func resetRetryCounts(w *kueue.Workload, admitted metav1.ConditionStatus) {
+// resetRetryCountsIfAdmitted resets the counts with the write of the condition Admitted, if that is True.
+func resetRetryCountsIfAdmitted(w *kueue.Workload, admitted metav1.ConditionStatus) {
 	if features.Enabled(features.ACRequeueAfter) && admitted == metav1.ConditionTrue {
 		ResetRetryCounts(w)
 	}

@@ -181,8 +181,8 @@ var All = []Mutant{
 	},
 	{
 		Name: "reserved-on-a-copy-without-checks", File: scheduler, Test: "pkg/scheduler TestScheduleOldVersion",
-		Old: "WithStrictForChecks(len(cq.AdmissionChecks))",
-		New: "WithStrictForChecks(map[bool]int{false: len(cq.AdmissionChecks)}[MUTANT])",
+		Old: "WithStrictForChecks(len(s.cache",
+		New: "WithStrictForChecks(map[bool]int{false: 1}[MUTANT] * len(s.cache",
 	},
 	{
 		Name: "waiting-and-nominated", File: scheduler, Test: "pkg/scheduler TestNominateWorkloadThatMustWait",
@@ -198,8 +198,8 @@ var All = []Mutant{
 	// Rule 8: Rejected wins.
 	{
 		Name: "rejected-when-the-wait-is-over", File: next, Rules: []string{"rule 8"},
-		Old: "if len(checks) == 0 {",
-		New: "if len(checks) == 0 || MUTANT {",
+		Old: "workload.HasRejectedChecks(s.wl)\n}",
+		New: "!MUTANT && workload.HasRejectedChecks(s.wl)\n}",
 	},
 	// Rule 9: nothing is undone unseen.
 	{

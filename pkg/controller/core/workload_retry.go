@@ -72,8 +72,10 @@ func (r *WorkloadReconciler) reconcileRetryOfChecks(ctx context.Context, wl *kue
 		if err = r.patchRetry(ctx, wl, func() { step.Requeue(wl, now) }); err == nil {
 			r.reportRequeue(wl, step)
 		}
+	case requeue.Reject:
+		_, err = r.reconcileCheckBasedEviction(ctx, wl)
 	case requeue.Deactivate:
-		err = r.deactivateForCheck(ctx, wl, step)
+		err = r.deactivateForLimit(ctx, wl, step)
 	case requeue.Reset:
 		err = r.patchRetry(ctx, wl, func() { requeue.ResetDeactivated(wl, now) })
 	case requeue.ResetCounts:
@@ -111,18 +113,15 @@ func (r *WorkloadReconciler) recordWait(ctx context.Context, wl *kueue.Workload,
 	return err
 }
 
-func (r *WorkloadReconciler) deactivateForCheck(ctx context.Context, wl *kueue.Workload, step requeue.Step) error {
+func (r *WorkloadReconciler) deactivateForLimit(ctx context.Context, wl *kueue.Workload, step requeue.Step) error {
+	reason, message := kueue.WorkloadAdmissionCheckRetryLimitExceeded, step.LimitMessage()
 	err := r.applyRetry(ctx, wl, func(wl *kueue.Workload) {
-		workload.SetDeactivationTarget(wl, step.Reason, api.TruncateConditionMessage(step.Message))
+		workload.SetDeactivationTarget(wl, reason, api.TruncateConditionMessage(message))
 	})
 	if err != nil {
 		return err
 	}
-	eventReason := step.Reason
-	if step.Reason == kueue.WorkloadEvictedByAdmissionCheck { // as for any rejection
-		eventReason = "AdmissionCheckRejected"
-	}
-	r.recordRetryEvent(wl, corev1.EventTypeWarning, eventReason, "Deactivated due to "+step.Message)
+	r.recordRetryEvent(wl, corev1.EventTypeWarning, reason, "Deactivated due to "+message)
 	if cqName, found := r.queues.ClusterQueueForWorkload(wl); found {
 		for _, retry := range step.Retries {
 			metrics.ReportAdmissionCheckRetryLimitExceeded(r.retryLabelValues(cqName, retry.Name))
@@ -167,6 +166,9 @@ func checksOfReleasedFlavors(wl *kueue.Workload, cq *kueue.ClusterQueue) sets.Se
 
 // reportRetryWaits has the metrics report from now on who waits.
 func (r *WorkloadReconciler) reportRetryWaits() {
+	if !features.Enabled(features.ACRequeueAfter) {
+		return
+	}
 	metrics.ReportRetryWaits(r.queues.RetryWaits, func(cqName kueue.ClusterQueueReference) []string {
 		return r.retryLabelValues(cqName)
 	})

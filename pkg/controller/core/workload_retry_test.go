@@ -754,13 +754,20 @@ func TestReconcileRetry(t *testing.T) {
 		},
 		"gate off: left waiting, and requeued at its time": {
 			gates:      gateOff,
-			workload:   waiting.Clone().AdmissionChecks(a, bReady).RequeueState(nil, requeueAt(0)),
+			workload:   waiting.Clone().AdmissionChecks(withDelay(a, new(int32(10))), bReady).RequeueState(nil, requeueAt(0)),
 			wantWrites: []string{merge},
 			wantWorkload: waiting.Clone().
-				Conditions(quotaLost(words), evicted(words), requeuedFor(`it was due to AdmissionCheck in Retry state: "a" after 60 s (5% are left)`)).
+				Conditions(quotaLost(words), evicted(words), requeuedFor(`it was due to AdmissionCheck in Retry state: "a" after 10 s (5% are left)`)).
 				RequeueState(nil, nil).
 				AdmissionChecks(reset(a, new(int32(3))), reset(bReady, nil)),
 			wantEvictedAt: requeueAt(-10),
+		},
+		"gate off: a retry in the last moment of a backoff is waited for, as in plain Kueue": {
+			gates:         gateOff,
+			workload:      queued.Clone().AdmissionChecks(a).RequeueState(nil, requeueAt(0)),
+			wantWrites:    []string{write},
+			wantNextAfter: new(39500 * time.Millisecond),
+			wantWorkload:  queued.Clone().AdmissionChecks(a).RequeueState(nil, requeueAt(40)),
 		},
 		"gate off: left waiting, and not requeued early": {
 			gates:     gateOff,

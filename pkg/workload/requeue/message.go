@@ -53,29 +53,23 @@ func (s Step) requeueMessage() string {
 }
 
 func retriesMessage(retries []Retry) string {
-	return checksMessage(kueue.CheckStateRetry, retries, func(retry Retry) string {
-		return fmt.Sprintf("%q after %d s", retry.Name, retry.DelaySeconds) + words(retry.Message)
-	})
-}
-
-func rejectedMessage(checks []kueue.AdmissionCheckState) string {
-	return checksMessage(kueue.CheckStateRejected, checks, func(check kueue.AdmissionCheckState) string {
-		return fmt.Sprintf("%q", check.Name) + words(check.Message)
+	return checksMessage(retries, func(retry Retry) string {
+		return fmt.Sprintf("after %d s", retry.DelaySeconds)
 	})
 }
 
 // checksMessage has the form of the messages that Kueue has for checks already.
-func checksMessage[T any](state kueue.CheckState, checks []T, describe func(T) string) string {
+func checksMessage(retries []Retry, describe func(Retry) string) string {
 	noun := "AdmissionCheck"
-	if len(checks) > 1 {
+	if len(retries) > 1 {
 		noun = "AdmissionChecks"
 	}
-	parts := make([]string, len(checks))
-	for i, check := range checks {
-		parts[i] = describe(check)
+	parts := make([]string, len(retries))
+	for i, retry := range retries {
+		parts[i] = fmt.Sprintf("%q %s%s", retry.Name, describe(retry), words(retry.Message))
 	}
 	slices.Sort(parts)
-	return fmt.Sprintf("%s in %s state: %s", noun, state, strings.Join(parts, "; "))
+	return fmt.Sprintf("%s in %s state: %s", noun, kueue.CheckStateRetry, strings.Join(parts, "; "))
 }
 
 // words returns the message of a check, shortened.

@@ -42,13 +42,16 @@ type Action string
 const (
 	// None leaves the workload to the rest of the reconciliation.
 	None Action = "None"
-	// Deactivate sets the DeactivationTarget.
+	// Reject has the workload deactivated, since a check rejects it.
+	Reject Action = "Reject"
+	// Deactivate has the workload deactivated, since a check is over the limit of its policy.
 	Deactivate Action = "Deactivate"
 	// Reset removes what a deactivated workload has of its retries.
 	Reset Action = "Reset"
-	// Evict frees the quota. The workload begins to wait with the same write.
+	// Evict evicts the workload from its quota, which is released at once unless its job has to
+	// be stopped before. The wait begins with the same write.
 	Evict Action = "Evict"
-	// Wait keeps the workload out of the queue.
+	// Wait keeps the workload out of the queue. If it was in the queue, it is evicted from there.
 	Wait Action = "Wait"
 	// Requeue puts the workload back into the queue, with all its checks Pending.
 	Requeue Action = "Requeue"
@@ -73,12 +76,10 @@ type Step struct {
 	// Until is the time at which the workload is to be requeued, in whole seconds, or
 	// zero if nothing asks for a delay.
 	Until time.Time
-	// EvictedAt is the time of the eviction with which the wait begins, to be written into
-	// the condition Evicted, or zero. A workload that waits for quota is evicted from the
-	// queue.
+	// EvictedAt is the time of the eviction with which the wait begins, from the quota or from
+	// the queue, to be written into the condition Evicted. It is zero if the workload waits
+	// already.
 	EvictedAt time.Time
-	// Reason and Message are those of the DeactivationTarget.
-	Reason, Message string
 }
 
 // state is what the rules look at.
@@ -108,6 +109,9 @@ var rules = []func(*state) (Step, bool){
 //
 // With the gate ACRequeueAfter off it only requeues what the gate has left waiting.
 func Next(wl *kueue.Workload, now time.Time, policies Policies) Step {
+	if len(wl.Status.AdmissionChecks) == 0 && !IsWaitingForRetry(wl) {
+		return Step{Action: None}
+	}
 	s := &state{wl: wl, now: now, policies: policies}
 	s.retries = retriesOf(wl, policies)
 	if len(s.retries) > 0 && mustEvict(wl, now) {
@@ -147,25 +151,13 @@ func deactivating(s *state) (Step, bool) {
 
 // rejected: a rejection wins, whether the workload holds quota or waits.
 func rejected(s *state) (Step, bool) {
-	checks := workload.RejectedChecks(s.wl)
-	if len(checks) == 0 {
-		return Step{}, false
-	}
-	return Step{Action: Deactivate, Reason: kueue.WorkloadEvictedByAdmissionCheck, Message: rejectedMessage(checks)}, true
+	return Step{Action: Reject}, workload.HasRejectedChecks(s.wl)
 }
 
 // limitExceeded: a check that was retried as often as its policy allows is as good as Rejected.
 func limitExceeded(s *state) (Step, bool) {
 	exceeded := s.policies.exceeded(s.retries)
-	if len(exceeded) == 0 {
-		return Step{}, false
-	}
-	return Step{
-		Action:  Deactivate,
-		Retries: exceeded,
-		Reason:  kueue.WorkloadAdmissionCheckRetryLimitExceeded,
-		Message: limitMessage(exceeded),
-	}, true
+	return Step{Action: Deactivate, Retries: exceeded}, len(exceeded) > 0
 }
 
 // noRetry: no check asks for a retry, and the workload does not wait for one. The counts
@@ -214,8 +206,8 @@ func deadlineOver(s *state) (Step, bool) {
 
 // gateOff requeues, at its requeueAt, a workload without quota that has a check in Retry: the
 // scheduler refuses it, and without the gate only an eviction from its quota resets the check.
-// A deactivated one is reset. Otherwise its delay would set requeueAt again whenever the
-// deactivation has removed it, also while its job is stopped.
+// A deactivated one is reset: the deactivation removes requeueAt, and NeedsRequeueAtUpdate,
+// which looks at the delays alone, would set it again.
 func (s *state) gateOff() Step {
 	wasWaiting := IsWaitingForRetry(s.wl) || !RequeueAt(s.wl).IsZero()
 	if len(s.retries) == 0 || !wasWaiting {
@@ -299,10 +291,11 @@ func mustEvict(wl *kueue.Workload, now time.Time) bool {
 func backoffUntil(wl *kueue.Workload, retries []Retry) time.Time {
 	_, byPodsReady := workloadevict.IsEvictedByPodsReadyTimeout(wl)
 	isCounted := wl.Status.RequeueState != nil && wl.Status.RequeueState.Count != nil
-	if byPodsReady || !IsWaitingForRetry(wl) || len(retries) == 0 && isCounted {
-		return RequeueAt(wl)
+	byChecks := IsWaitingForRetry(wl) && (len(retries) > 0 || !isCounted)
+	if byChecks && !byPodsReady {
+		return time.Time{}
 	}
-	return time.Time{}
+	return RequeueAt(wl)
 }
 
 // RequeueAt returns the time until which the workload waits, or zero.

@@ -177,11 +177,11 @@ func TestNext(t *testing.T) {
 		},
 		"rejected while it holds quota": {
 			wl:   reserved().AdmissionChecks(checkIn("a", kueue.CheckStateRejected)).Obj(),
-			want: step{Action: Deactivate, Reason: kueue.WorkloadEvictedByAdmissionCheck},
+			want: step{Action: Reject},
 		},
 		"rejected while it waits": {
 			wl:   waiting().AdmissionChecks(retryCheck("a", at(-20), ptr.To[int32](60)), checkIn("b", kueue.CheckStateRejected)).Obj(),
-			want: step{Action: Deactivate, Reason: kueue.WorkloadEvictedByAdmissionCheck},
+			want: step{Action: Reject},
 		},
 		"rejected, about to be deactivated": {
 			wl: reserved().AdmissionChecks(checkIn("a", kueue.CheckStateRejected)).
@@ -199,6 +199,10 @@ func TestNext(t *testing.T) {
 		"deactivated while it waits": {
 			wl:   waiting().Active(false).AdmissionChecks(retryCheck("a", at(-20), ptr.To[int32](60))).Obj(),
 			want: step{Action: Reset},
+		},
+		"deactivated after a preemption, without checks: as without the gate": {
+			wl:   queued().Active(false).Conditions(evictedFor(kueue.WorkloadEvictedByPreemption, at(-10))).Obj(),
+			want: step{Action: None},
 		},
 		"deactivated, and reset": {
 			wl:   queued().Active(false).AdmissionChecks(checkIn("a", kueue.CheckStatePending)).Conditions(evictedFor(kueue.WorkloadDeactivated, at(-10))).Obj(),
@@ -244,7 +248,7 @@ func TestNext(t *testing.T) {
 			wl: reserved().AdmissionChecks(kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStateRetry,
 				RequeueAfterSeconds: ptr.To[int32](5), RetryCount: ptr.To[int32](3)}).Obj(),
 			policies: Policies{"a": {Strategy: kueue.AdmissionCheckRetryStatic, LimitCount: ptr.To[int32](3)}},
-			want:     step{Action: Deactivate, Reason: kueue.WorkloadAdmissionCheckRetryLimitExceeded},
+			want:     step{Action: Deactivate},
 		},
 		"gate off: left waiting": {
 			gateOff: true,
@@ -288,7 +292,7 @@ func TestNext(t *testing.T) {
 			}
 			before := tc.wl.DeepCopy()
 			got := Next(tc.wl, tc.now, tc.policies)
-			if diff := cmp.Diff(tc.want, step{Action: got.Action, Until: got.Until, Reason: got.Reason}); diff != "" {
+			if diff := cmp.Diff(tc.want, step{Action: got.Action, Until: got.Until}); diff != "" {
 				t.Errorf("Unexpected step (-want,+got):\n%s", diff)
 			}
 			if diff := cmp.Diff(before, tc.wl); diff != "" {

@@ -45,15 +45,16 @@ func (p Policies) exceeded(retries []Retry) []Retry {
 	return exceeded
 }
 
-func limitMessage(exceeded []Retry) string {
-	return "exceeding the limit of retries, " + checksMessage(kueue.CheckStateRetry, exceeded, func(retry Retry) string {
-		return fmt.Sprintf("%q after %d retries", retry.Name, ptr.Deref(retry.RetryCount, 0)) + words(retry.Message)
+// LimitMessage tells which checks were retried as often as their policy allows.
+func (s Step) LimitMessage() string {
+	return "exceeding the limit of retries, " + checksMessage(s.Retries, func(retry Retry) string {
+		return fmt.Sprintf("after %d retries", ptr.Deref(retry.RetryCount, 0))
 	})
 }
 
 // delay returns the delay of a Retry without requeueAfterSeconds, in seconds, and whether a
 // policy gives one. It stays as it was recorded while the workload waits; what a controller
-// has copied from an earlier wait does not count.
+// that applies a copy of its entry has brought back after the wait does not count.
 func (p Policies) delay(wl *kueue.Workload, check kueue.AdmissionCheckState) (int32, bool) {
 	if check.PolicyDelaySeconds != nil && IsWaitingForRetry(wl) {
 		return *check.PolicyDelaySeconds, true

@@ -68,7 +68,7 @@ func SetRequeuedOnRelease(wl *kueue.Workload, evicted *metav1.Condition, requeue
 		if IsWaitingForRetry(wl) {
 			return false
 		}
-		if workload.HasRetryChecks(wl) {
+		if workload.HasRetryChecks(wl) { // the next reconciliation records until when
 			return workload.SetRequeuedCondition(wl, kueue.WorkloadEvictedByAdmissionCheck, evicted.Message, false)
 		}
 	}
@@ -84,7 +84,7 @@ func (s Step) Requeue(wl *kueue.Workload, now time.Time) {
 		check := &wl.Status.AdmissionChecks[i]
 		switch check.State {
 		case kueue.CheckStateReady:
-			check.RetryCount = nil
+			check.RetryCount = nil // in a merge patch
 		case kueue.CheckStateRetry:
 			count := ptr.Deref(check.RetryCount, 0)
 			if count < math.MaxInt32 {
