@@ -23,6 +23,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -53,6 +54,7 @@ import (
 	"sigs.k8s.io/kueue/pkg/controller/core/indexer"
 	"sigs.k8s.io/kueue/pkg/features"
 	preemptexpectations "sigs.k8s.io/kueue/pkg/scheduler/preemption/expectations"
+	"sigs.k8s.io/kueue/pkg/util/api"
 	utiltesting "sigs.k8s.io/kueue/pkg/util/testing"
 	utiltestingapi "sigs.k8s.io/kueue/pkg/util/testing/v1beta2"
 	workloadpatching "sigs.k8s.io/kueue/pkg/workload/patching"
@@ -308,6 +310,8 @@ func TestReconcileRetry(t *testing.T) {
 	b := check("b", kueue.CheckStatePending)
 	bReady := check("b", kueue.CheckStateReady)
 	bReady.RetryCount = new(int32(1))
+	longRejected := check("b", kueue.CheckStateRejected)
+	longRejected.Message = strings.Repeat("x", 32*1024)
 	withDelay := func(check kueue.AdmissionCheckState, delay *int32) kueue.AdmissionCheckState {
 		check.RequeueAfterSeconds = delay
 		return check
@@ -773,6 +777,18 @@ func TestReconcileRetry(t *testing.T) {
 			gates:     gateOff,
 			workload:  waiting,
 			wantAfter: 49500 * time.Millisecond,
+		},
+		"rejected with all the words that a check may say": {
+			workload:   waiting.Clone().AdmissionChecks(a, longRejected),
+			wantWrites: []string{write}, wantNextWrites: []string{"update"},
+			wantWorkload: waiting.Clone().
+				Condition(retryCondition(kueue.WorkloadDeactivationTarget, metav1.ConditionTrue, "AdmissionCheck",
+					api.TruncateConditionMessage(`AdmissionCheck in Rejected state: "b" (`+longRejected.Message+")"))).
+				AdmissionChecks(a, longRejected),
+			wantEvents: []utiltesting.EventRecord{{
+				EventType: corev1.EventTypeWarning, Reason: "AdmissionCheckRejected",
+				Message: api.TruncateEventMessage(`Deactivated due to AdmissionCheck in Rejected state: "b" (` + longRejected.Message),
+			}},
 		},
 		"a parent of ConcurrentAdmission has no checks": {
 			gates:    map[featuregate.Feature]bool{features.ConcurrentAdmission: true},
