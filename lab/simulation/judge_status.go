@@ -189,11 +189,12 @@ func (j *judge) statusWrite(process, manager string, old, wl *kueue.Workload) {
 }
 
 // takenOut: a queued workload has to wait for a check. One that was stopped for a check, as
-// by the gate off, is not queued, and its delays count from that eviction.
+// by the gate off, is not queued, and its delays count from that eviction. A slice of an elastic
+// job is not evicted from the queue, since its job would make it anew.
 func takenOut(old, wl *kueue.Workload) bool {
 	after := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
 	_, byCheck := workloadevict.IsEvictedByAdmissionCheck(wl)
-	return byCheck && !waitsByCheck(old) && requeueAt(old).IsZero() && !requeueAt(wl).IsZero() && !workload.HasQuotaReservation(old) &&
+	return byCheck && !workload.IsElasticWorkload(wl) && !waitsByCheck(old) && requeueAt(old).IsZero() && !requeueAt(wl).IsZero() && !workload.HasQuotaReservation(old) &&
 		after != nil && after.Status == metav1.ConditionFalse
 }
 
