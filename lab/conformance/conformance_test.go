@@ -265,7 +265,14 @@ func TestBad(t *testing.T) {
 					t.Log("\n" + text.String())
 				}
 			}()
-			if diff := cmp.Diff(tc.want, report.Faults()); diff != "" {
+			faults := report.Faults()
+			if slices.Contains(tc.want, RuleStaleAnswer) {
+				// Who sends no resource version may write at any moment, and is seen at it or not.
+				faults = slices.DeleteFunc(faults, func(rule Rule) bool {
+					return slices.Contains([]Rule{RuleQuota, RuleInactive}, rule)
+				})
+			}
+			if diff := cmp.Diff(tc.want, faults); diff != "" {
 				t.Errorf("faults (-want,+got):\n%s", diff)
 			}
 			if tc.wantRemarks != nil {
