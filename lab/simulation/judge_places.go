@@ -54,7 +54,9 @@ func (j *judge) numbers() {
 		queue := queues[queueOf(wl)]
 		queue.pending[wl.Name] = isOptional
 		queue.isTried = queue.isTried || isForScheduler(wl, latest)
-		if at := requeueAt(wl); earliest.Before(at) {
+		if isLost {
+			queue.waiting++ // as it was then: Known limits has it
+		} else if at := requeueAt(wl); earliest.Before(at) {
 			queue.waiting++
 			if queue.next.IsZero() || at.Before(queue.next) {
 				queue.next = at
