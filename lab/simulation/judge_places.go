@@ -166,6 +166,7 @@ func (j *judge) queueNumbers(queue string, pending map[string]bool, isTried bool
 		// there twice when the LocalQueue is created again. It is there as it was.
 		tried = 1
 	}
+	extra := 0 // in the queue of any of them
 	for _, p := range j.world.procs {
 		queued, others, misplaced := make(map[string]bool), 0, 0
 		for _, info := range p.queues.PendingWorkloadsInfo(kueue.ClusterQueueReference(queue)) {
@@ -182,6 +183,7 @@ func (j *judge) queueNumbers(queue string, pending map[string]bool, isTried bool
 				}
 			}
 		}
+		extra = max(extra, others)
 		for name, isOptional := range pending {
 			if !queued[name] && !isOptional {
 				j.fail("sight, counts", "%s does not have %s in its queue", p.name, name)
@@ -199,14 +201,14 @@ func (j *judge) queueNumbers(queue string, pending map[string]bool, isTried bool
 				}
 			}
 		}
-		j.count("pending in the LocalQueue "+localName+" of "+p.name, int(m), all-optional-tried, all+stray, pending)
+		j.count("pending in the LocalQueue "+localName+" of "+p.name, int(m), all-optional-tried, all+stray+others, pending)
 	}
-	j.count("status of the ClusterQueue "+queue, int(cq.Status.PendingWorkloads), least, all+tried, pending)
+	j.count("status of the ClusterQueue "+queue, int(cq.Status.PendingWorkloads), least, all+max(tried, extra), pending)
 	if isTried {
 		// The status may be of a moment at which the scheduler tried one, which wrote nothing.
 		tried = 1
 	}
-	j.count("status of the LocalQueue "+localName, int(lq.Status.PendingWorkloads), all-optional-tried, all, pending)
+	j.count("status of the LocalQueue "+localName, int(lq.Status.PendingWorkloads), all-optional-tried, all+extra, pending)
 	return true
 }
 
