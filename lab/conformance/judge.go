@@ -72,6 +72,7 @@ func Judge(record *Record) []Finding {
 	deleted := map[string]int{}
 	for i := range record.Writes {
 		w := &record.Writes[i]
+		j.manager(w)
 		if w.After == nil {
 			j.refused(w)
 			if gone := j.deletedAt(w.Workload); !gone.IsZero() && w.At.After(gone) {
@@ -86,7 +87,7 @@ func Judge(record *Record) []Finding {
 		if before == nil {
 			continue
 		}
-		j.manager(w)
+		j.count(w)
 		j.theirs(w, before)
 		j.answer(w, before)
 	}
@@ -114,7 +115,7 @@ type judge struct {
 	// created are the writes that created the entry of the check, by workload.
 	created map[string][]*Write
 	// How many writes there were, and of which kinds that do no harm as they are.
-	writes, unconditional, oldTimes, appliedCounts int
+	writes, unconditional, oldTimes, appliedCounts, appliedOthers int
 	// asKueue are the field managers of Kueue's that it wrote as.
 	asKueue []string
 }
@@ -146,15 +147,23 @@ func (j *judge) refused(w *Write) {
 // kueueManagers are the field managers with which Kueue writes the status of Workloads.
 var kueueManagers = []string{constants.KueueName, constants.AdmissionName, constants.JobControllerName}
 
-// manager looks at the name under which the controller writes.
+// manager looks at the name under which the controller writes. That Kueue was faster, and
+// the write was refused, makes it no better.
 func (j *judge) manager(w *Write) {
+	if slices.Contains(kueueManagers, w.Manager) && !slices.Contains(j.asKueue, w.Manager) {
+		j.asKueue = append(j.asKueue, w.Manager)
+		j.add(RuleKueueStatus, Fault, w.Workload, "Its %s was sent as %q, a field manager of Kueue's: what Kueue applied before under this name, and is not in it, is removed.", w.How, w.Manager)
+	}
+}
+
+// count counts what does no harm as it is.
+func (j *judge) count(w *Write) {
 	j.writes++
 	if w.Unconditional {
 		j.unconditional++
 	}
-	if slices.Contains(kueueManagers, w.Manager) && !slices.Contains(j.asKueue, w.Manager) {
-		j.asKueue = append(j.asKueue, w.Manager)
-		j.add(RuleKueueStatus, Fault, w.Workload, "Its %s was written as %q, a field manager of Kueue's: what Kueue applied before under this name, and is not in it, is removed.", w.How, w.Manager)
+	if w.How == apply && slices.ContainsFunc(applied(w.Body), func(e map[string]any) bool { return e["name"] != j.record.Check }) {
+		j.appliedOthers++
 	}
 }
 
@@ -306,6 +315,8 @@ func (j *judge) remarks() {
 		"Send metadata.resourceVersion with what you write, also with server-side apply, and decide anew after a conflict.")
 	add(RuleFreshTime, j.oldTimes, "changed the state and kept the lastTransitionTime. Nothing counts from it unless the state is Retry.",
 		"Set lastTransitionTime to the current time whenever the state changes.")
+	add(RuleOtherChecks, j.appliedOthers, "applied entries of other checks as they were, and so own them together with their controllers.",
+		"Apply your own entry alone.")
 	add(RuleRetryCount, j.appliedCounts, "applied the retryCount that was there, and so own it together with Kueue.",
 		"Leave retryCount out of what you apply.")
 }
@@ -394,17 +405,20 @@ func asked(wl *kueue.Workload, check string) *int32 {
 
 // applies returns true if the body of an apply names the field of the entry.
 func applies(body []byte, check, field string) bool {
+	return slices.ContainsFunc(applied(body), func(e map[string]any) bool {
+		return e["name"] == check && e[field] != nil
+	})
+}
+
+// applied returns the entries of checks in the body of an apply.
+func applied(body []byte) []map[string]any {
 	var object struct {
 		Status struct {
 			AdmissionChecks []map[string]any `json:"admissionChecks"`
 		} `json:"status"`
 	}
-	if json.Unmarshal(body, &object) != nil {
-		return false
-	}
-	return slices.ContainsFunc(object.Status.AdmissionChecks, func(e map[string]any) bool {
-		return e["name"] == check && e[field] != nil
-	})
+	_ = json.Unmarshal(body, &object)
+	return object.Status.AdmissionChecks
 }
 
 // changes lists the fields that differ, by their names in the API.

@@ -408,7 +408,17 @@ func TestJudge(t *testing.T) {
 
 		"as Kueue": {
 			story: newStory().happens(created, reserved(1)).writes(retry, 0, func(w *Write) { w.Manager = "kueue-admission" }),
-			want:  []string{`kueue-status: Its apply was written as "kueue-admission", a field manager of Kueue's`},
+			want:  []string{`kueue-status: Its apply was sent as "kueue-admission", a field manager of Kueue's`},
+		},
+		"as Kueue, which was faster": {
+			story: newStory().happens(created, reserved(1)).fails(http.StatusConflict, func(w *Write) { w.Manager = "kueue-admission" }),
+			want:  []string{`kueue-status: Its apply was sent as "kueue-admission", a field manager of Kueue's`},
+		},
+		"other entries are applied as they are": {
+			story: newStory().happens(created, reserved(1)).writes(retry, 0, func(w *Write) {
+				w.Body = []byte(`{"status":{"admissionChecks":[{"name":"own"},{"name":"other"}]}}`)
+			}),
+			want: []string{"?other-checks: 1 of its 1 writes applied entries of other checks"},
 		},
 		"without a version": {
 			story: newStory().happens(created, reserved(1)).writes(retry, 0, func(w *Write) { w.Unconditional = true }),
@@ -512,7 +522,7 @@ func TestReport(t *testing.T) {
 	report.Print(&text)
 	for _, want := range []string{
 		"  ok       active ", "  FAULT    quota ", "Seen: Two. (Workload wl)\n", "  warning  evicted ", "  -        restart ", "Not tried: never.\n",
-		"  remark   refused ", "Seen: Three.\n           Better: Four.\n", "Note: Look.\n", "Faults against these rules: quota. See docs/authors.md.\n",
+		"  remark   refused ", "Seen: Three.\n           Better: Four.\n", "Note: Look.\n", "Faults against these rules: quota. See docs/authors.md, from \"When it is your turn\" on.\n",
 	} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in:\n%s", want, text.String())

@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -101,7 +102,12 @@ func (r *run) becomesActive(ctx context.Context) (bool, error) {
 	if err := r.stays(r.Settle); err != nil {
 		return false, err
 	}
-	return r.expect(ctx, RuleActive, "", "set the condition Active of its AdmissionCheck", r.AnswerWithin-min(time.Since(start), r.AnswerWithin), func(*Record) bool { return active() }), nil
+	met := active()
+	r.expected(RuleActive, "", "set the condition Active of its AdmissionCheck", met, time.Since(start))
+	if refusal := r.proxy.refusedCheck.Load(); !met && refusal != nil {
+		r.note("The API server refused its request to the AdmissionCheck: %s.", *refusal)
+	}
+	return met, nil
 }
 
 // stays returns an error with the program's own words if it ends within the time.
@@ -163,7 +169,7 @@ func (r *run) rounds(ctx context.Context) error {
 			return err
 		}
 	} else {
-		r.note("The controller answered %s to its first question, not Retry, so what follows a Retry was not tried. Say with -retry how it is brought to say Retry.", answer.State)
+		r.note("The controller answered %s to its first question, not Retry, so what follows a Retry was not tried. Say with -retry (RETRY of make) how it is brought to say Retry.", answer.State)
 		r.untried("the controller never said Retry.", RuleEvicted, RuleTakesBack, RuleFreshTime, RuleRetryCount)
 		t.poke(ctx, 2, large)
 	}
@@ -171,7 +177,7 @@ func (r *run) rounds(ctx context.Context) error {
 		return err
 	}
 	if answer.State != kueue.CheckStateReady {
-		r.note("The controller was not seen to answer Ready, so a finished workload was not tried. Say with -ready how it is brought to say Ready.")
+		r.note("The controller was not seen to answer Ready, so a finished workload was not tried. Say with -ready (READY of make) how it is brought to say Ready.")
 		return nil
 	}
 
@@ -230,7 +236,7 @@ func (r *run) stopping(ctx context.Context) error {
 		return err
 	}
 	if answer.State != kueue.CheckStateReady {
-		r.note("The controller answered %s, not Ready, so no admitted workload was evicted. Say with -ready how it is brought to say Ready.", answer.State)
+		r.note("The controller answered %s, not Ready, so no admitted workload was evicted. Say with -ready (READY of make) how it is brought to say Ready.", answer.State)
 		return nil
 	}
 	r.say("an admitted workload is evicted, and its job stops slowly")
@@ -268,7 +274,10 @@ func (r *run) retries(ctx context.Context, t, large *trial, answer *kueue.Admiss
 	if err != nil {
 		return err
 	}
-	if delay == 0 {
+	if delay == 0 && t.sentDelay() {
+		r.note("The Retry has no delay any more: the controller sent one, and it was removed again, as a field is that another write of the same field manager leaves out.")
+		r.untried("the Retry lost its delay, so nothing ever waits.", RuleEvicted, RuleTakesBack)
+	} else if delay == 0 {
 		r.note("The Retry asks for no delay, and its AdmissionCheck has no policy: Kueue tries the workload again at once, over and over. Set requeueAfterSeconds, or put a policy, spec.retry, into the manifests.")
 		r.untried("the Retry asks for no delay, so nothing ever waits.", RuleEvicted, RuleTakesBack)
 	} else {
@@ -706,6 +715,15 @@ func (t *trial) evicted(ctx context.Context) (time.Duration, error) {
 		return 0, nil
 	}
 	return time.Duration(ptr.Deref(own.RequeueAfterSeconds, ptr.Deref(own.PolicyDelaySeconds, 0))) * time.Second, nil
+}
+
+// sentDelay returns true if the controller has sent a delay, whatever became of it.
+func (t *trial) sentDelay() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.ContainsFunc(t.record.Writes, func(w Write) bool {
+		return w.Workload == t.workload && applies(w.Body, t.Check, "requeueAfterSeconds")
+	})
 }
 
 // ofPolicy says so if the delay is not the answer's own.

@@ -31,6 +31,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -56,6 +57,8 @@ type proxy struct {
 	server    *http.Server
 	address   string
 	log       *log.Logger
+	// refusedCheck is the last request to an AdmissionCheck that the API server refused.
+	refusedCheck atomic.Pointer[string]
 
 	mu    sync.Mutex
 	traps map[string]*trap
@@ -100,7 +103,11 @@ func startProxy(cfg *rest.Config, namespace string, recorder *recorder, reader c
 		FlushInterval: -1, // watches
 		ErrorLog:      log.New(requests, "proxy: ", log.Ltime|log.Lmicroseconds),
 		ModifyResponse: func(response *http.Response) error {
-			p.log.Printf("%d %s %s", response.StatusCode, response.Request.Method, response.Request.URL.RequestURI())
+			seen := fmt.Sprintf("%d %s %s", response.StatusCode, response.Request.Method, response.Request.URL.RequestURI())
+			p.log.Print(seen)
+			if checkPath.MatchString(response.Request.URL.Path) && response.StatusCode >= 400 && response.StatusCode != http.StatusConflict {
+				p.refusedCheck.Store(&seen)
+			}
 			return nil
 		},
 	}
@@ -158,7 +165,10 @@ func (p *proxy) catch(workload string) *trap {
 // workloadPrefix returns what the name of the Job's Workload starts with.
 func workloadPrefix(job string) string { return "job-" + job + "-" }
 
-var workloadPath = regexp.MustCompile(`^/apis/kueue\.x-k8s\.io/[^/]+/namespaces/([^/]+)/workloads/([^/]+)(/status)?$`)
+var (
+	checkPath    = regexp.MustCompile(`^/apis/kueue\.x-k8s\.io/[^/]+/admissionchecks/[^/]+(/status)?$`)
+	workloadPath = regexp.MustCompile(`^/apis/kueue\.x-k8s\.io/[^/]+/namespaces/([^/]+)/workloads/([^/]+)(/status)?$`)
+)
 
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	match := workloadPath.FindStringSubmatch(r.URL.Path)

@@ -24,7 +24,7 @@ import (
 )
 
 // guide is where authors find more.
-const guide = "docs/authors.md"
+const guide = "docs/authors.md, from \"When it is your turn\" on"
 
 // atMost is how many findings of a rule are shown.
 const atMost = 3
@@ -56,7 +56,7 @@ func (r *Report) of(severity Severity) []Rule {
 // Print writes the report in plain words.
 func (r *Report) Print(out io.Writer) {
 	fmt.Fprintf(out, "\nThe controller of the check %q ...\n\n", r.Check)
-	for _, text := range ruleTexts {
+	for number, text := range ruleTexts {
 		var found []Finding
 		for _, f := range r.Findings {
 			if f.Rule == text.rule {
@@ -75,7 +75,8 @@ func (r *Report) Print(out io.Writer) {
 			mark = string(worst)
 		}
 		fmt.Fprintf(out, "  %-8s %-14s ... %s\n", mark, text.rule, text.must)
-		if untried {
+		// What several rules were not tried for is said once, after the last of them.
+		if untried && (number+1 == len(ruleTexts) || r.Untried[ruleTexts[number+1].rule] != why) {
 			fmt.Fprintf(out, "           Not tried: %s\n", why)
 		}
 		for i, f := range found {
@@ -88,7 +89,7 @@ func (r *Report) Print(out io.Writer) {
 				saw += " (Workload " + f.Workload + ")"
 			}
 			fmt.Fprintf(out, "           Seen: %s\n", saw)
-			if f.Advice != "" {
+			if f.Advice != "" && worst == Remark {
 				fmt.Fprintf(out, "           Better: %s\n", f.Advice)
 			}
 		}

@@ -102,7 +102,7 @@ var ruleTexts = []ruleText{
 		rule:    RuleOtherChecks,
 		must:    "leaves the entries of other checks alone",
 		then:    "The answer of another check is undone. It will not be given a second time: the workload hangs, or starts without it.",
-		instead: "Apply your own entry alone with a field manager of your own. A merge patch replaces the whole list, so it must carry the resource version.",
+		instead: "Apply your own entry alone with a field manager of your own. A merge patch replaces the whole list, so it must carry all entries, as you have read them, and the resource version.",
 	},
 	{
 		rule:    RuleKueueStatus,
