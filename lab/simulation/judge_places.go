@@ -166,7 +166,7 @@ func (j *judge) queueNumbers(queue string, pending map[string]bool, isTried bool
 		// there twice when the LocalQueue is created again. It is there as it was.
 		tried = 1
 	}
-	extra := 0 // in the queue of any of them
+	extra, local := 0, 0 // in the queues of any of them
 	for _, p := range j.world.procs {
 		queued, others, misplaced := make(map[string]bool), 0, 0
 		for _, info := range p.queues.PendingWorkloadsInfo(kueue.ClusterQueueReference(queue)) {
@@ -192,7 +192,7 @@ func (j *judge) queueNumbers(queue string, pending map[string]bool, isTried bool
 		n, _ := p.queues.Pending(cq)
 		j.count("pending in the ClusterQueue "+queue+" of "+p.name, n, all-optional, all+others, pending)
 		m, _ := p.queues.PendingWorkloads(lq)
-		stray := 0
+		stray := others
 		if j.world.config.Late {
 			// A copy that was listed may be added after the workload was moved, as in the base.
 			for _, left := range j.left {
@@ -201,14 +201,15 @@ func (j *judge) queueNumbers(queue string, pending map[string]bool, isTried bool
 				}
 			}
 		}
-		j.count("pending in the LocalQueue "+localName+" of "+p.name, int(m), all-optional-tried, all+stray+others, pending)
+		local = max(local, stray)
+		j.count("pending in the LocalQueue "+localName+" of "+p.name, int(m), all-optional-tried, all+stray, pending)
 	}
 	j.count("status of the ClusterQueue "+queue, int(cq.Status.PendingWorkloads), least, all+max(tried, extra), pending)
 	if isTried {
 		// The status may be of a moment at which the scheduler tried one, which wrote nothing.
 		tried = 1
 	}
-	j.count("status of the LocalQueue "+localName, int(lq.Status.PendingWorkloads), all-optional-tried, all+extra, pending)
+	j.count("status of the LocalQueue "+localName, int(lq.Status.PendingWorkloads), all-optional-tried, all+local, pending)
 	return true
 }
 
