@@ -73,9 +73,12 @@ func (j *judge) quiet() error {
 				}
 			}
 		}
+		// In the base the copy of a job that runs elsewhere may stay active, and keep the quota,
+		// when the workload is evicted here.
+		isReleased := canStop && !(j.world.config.MultiKueue && jobsAreManagedBy)
 		if !workload.IsActive(wl) {
 			j.retained(wl, overdue)
-			if wl.Status.RequeueState != nil || workload.HasQuotaReservation(wl) && canStop && !(j.world.config.MultiKueue && jobsAreManagedBy) {
+			if wl.Status.RequeueState != nil || workload.HasQuotaReservation(wl) && isReleased {
 				j.fail("rule 11", "something is left on a deactivated workload: %s", describe(wl))
 			}
 			for _, check := range wl.Status.AdmissionChecks {
@@ -86,7 +89,7 @@ func (j *judge) quiet() error {
 			continue
 		}
 		// A check that asked for a retry before that was written has it wait.
-		if workloadevict.IsEvictedByDeactivation(wl) && canStop && retry == 0 {
+		if workloadevict.IsEvictedByDeactivation(wl) && isReleased && retry == 0 {
 			j.fail("rule 11", "it is active again, and evicted by its deactivation: %s", describe(wl))
 		}
 		if rejected > 0 {
