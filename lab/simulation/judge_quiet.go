@@ -73,9 +73,7 @@ func (j *judge) quiet() error {
 				}
 			}
 		}
-		// In the base the copy of a job that runs elsewhere may stay active, and keep the quota,
-		// when the workload is evicted here.
-		isReleased := canStop && !(j.world.config.MultiKueue && jobsAreManagedBy)
+		isReleased := canStop && !j.world.isActiveElsewhere(wl)
 		if !workload.IsActive(wl) {
 			j.retained(wl, overdue)
 			if wl.Status.RequeueState != nil || workload.HasQuotaReservation(wl) && isReleased {
@@ -138,6 +136,12 @@ func (j *judge) quiet() error {
 		j.jobSets()
 	}
 	return j.first
+}
+
+// isActiveElsewhere: the base removes the job of a deactivated workload from MultiKueue's worker
+// before it has stopped, and the copy here may stay active, and keep the quota.
+func (w *World) isActiveElsewhere(wl *kueue.Workload) bool {
+	return w.config.MultiKueue && jobsAreManagedBy && workload.HasQuotaReservation(wl) && workloadevict.IsEvictedByDeactivation(wl)
 }
 
 // isPending: it is to be in the queue, whether it waits or not.
