@@ -71,14 +71,8 @@ func (j *judge) isAskedFor(wl *kueue.Workload, name kueue.AdmissionCheckReferenc
 	return !slices.ContainsFunc(j.setsOfChecks(wl), func(checks []kueue.AdmissionCheckReference) bool { return !slices.Contains(checks, name) })
 }
 
-// hasLocalQueue: it is there for long enough that every process knows. Without it all checks
-// of a workload count, as nobody can tell which are asked for.
-func (j *judge) hasLocalQueue(wl *kueue.Workload) bool {
-	return isLong(j.queuesThere, wl)
-}
-
-// isInOpenQueue is hasLocalQueue for one that is not stopped. Where it is, all checks count
-// for those that hold quota.
+// isInOpenQueue: the workload's LocalQueue is there and not stopped, for long enough that every
+// process knows. Without it all checks of a workload count, as nobody can tell which are asked for.
 func (j *judge) isInOpenQueue(wl *kueue.Workload) bool {
 	return isLong(j.localQueues, wl)
 }
