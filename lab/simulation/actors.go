@@ -459,7 +459,7 @@ func (w *World) conclude(rng *randSource) error {
 		time.Sleep(2 * time.Second)
 	}
 	for _, wl := range w.workloads() {
-		if !workloadfinish.IsFinished(wl) && !isLeftByBase(wl) && !w.judge.isLeftToBase(wl) && !w.judge.keepsWorker(wl) && !w.isActiveElsewhere(wl) {
+		if !workloadfinish.IsFinished(wl) && !isLeftByBase(wl) && !w.judge.isLeftToBase(wl) && !w.judge.keepsWorker(wl) && !w.isActiveElsewhere(wl) && !staysWhereItWas(wl) {
 			return &Violation{Rule: "rule 7, never stuck", Detail: "everything is over, but not " + describe(wl)}
 		}
 	}

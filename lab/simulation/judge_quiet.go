@@ -138,6 +138,12 @@ func (j *judge) quiet() error {
 	return j.first
 }
 
+// staysWhereItWas: the delay of a check is withdrawn beside a backoff, and the time that was
+// recorded may stay, if it is the end of all times, too. Known limits has it.
+func staysWhereItWas(wl *kueue.Workload) bool {
+	return requeueStateCount(wl) > 0 && time.Until(requeueAt(wl)) > time.Hour
+}
+
 // isActiveElsewhere: the base removes the job of a deactivated workload from MultiKueue's worker
 // before it has stopped, and the copy here may stay active, and keep the quota.
 func (w *World) isActiveElsewhere(wl *kueue.Workload) bool {
