@@ -147,8 +147,9 @@ type judge struct {
 	required   map[string][]kueue.AdmissionCheckReference
 	superseded map[string][]superseded
 	cqChanged  map[string]time.Time
-	// localQueues are those that are there and not stopped, and since when. Written is when a
-	// workload of one was written last.
+	// queuesThere are the LocalQueues that are there, localQueues those of them that are not
+	// stopped, and since when. Written is when a workload of one was written last.
+	queuesThere map[string]time.Time
 	localQueues map[string]time.Time
 	written     map[string]time.Time
 	// workersSeen is when a MultiKueueCluster was written last.
@@ -252,6 +253,7 @@ func newJudge(w *World) *judge {
 		required:       make(map[string][]kueue.AdmissionCheckReference),
 		superseded:     make(map[string][]superseded),
 		cqChanged:      make(map[string]time.Time),
+		queuesThere:    make(map[string]time.Time),
 		localQueues:    make(map[string]time.Time),
 		written:        make(map[string]time.Time),
 		moved:          make(map[string]time.Time),
@@ -362,6 +364,11 @@ func toWorkload(u *unstructured.Unstructured) *kueue.Workload {
 func (j *judge) onWrite(write memapi.Write) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if write.New != nil && write.Old == nil && write.New.GetKind() == "LocalQueue" {
+		j.queuesThere[write.New.GetName()] = time.Now()
+	} else if write.New == nil && write.Old.GetKind() == "LocalQueue" {
+		delete(j.queuesThere, write.Old.GetName())
+	}
 	if was, is := isOpen(write.Old), isOpen(write.New); is && !was {
 		j.localQueues[write.New.GetName()] = time.Now()
 	} else if was && !is {

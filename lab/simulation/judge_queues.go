@@ -71,10 +71,24 @@ func (j *judge) isAskedFor(wl *kueue.Workload, name kueue.AdmissionCheckReferenc
 	return !slices.ContainsFunc(j.setsOfChecks(wl), func(checks []kueue.AdmissionCheckReference) bool { return !slices.Contains(checks, name) })
 }
 
-// isInOpenQueue: the workload's LocalQueue is there and not stopped, for long enough that every
-// process knows. Without it all checks of a workload count, as nobody can tell which are asked for.
+// hasLocalQueue: it is there for long enough that every process knows. Without it all checks
+// of a workload count, as nobody can tell which are asked for.
+func (j *judge) hasLocalQueue(wl *kueue.Workload) bool {
+	return isLong(j.queuesThere, wl)
+}
+
+// isInOpenQueue is hasLocalQueue for one that is not stopped. Where it is, all checks count
+// for those that hold quota.
 func (j *judge) isInOpenQueue(wl *kueue.Workload) bool {
 	return isLong(j.localQueues, wl)
+}
+
+// keepsRemovedCheck: in a stopped LocalQueue nobody removes a check that the ClusterQueue has
+// ceased to ask for, and its delay holds. Known limits has it.
+func (j *judge) keepsRemovedCheck(wl *kueue.Workload) bool {
+	return !j.isInOpenQueue(wl) && slices.ContainsFunc(wl.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
+		return check.State == kueue.CheckStateRetry && !j.isAskedFor(wl, check.Name)
+	})
 }
 
 func isLong(queues map[string]time.Time, wl *kueue.Workload) bool {

@@ -102,7 +102,7 @@ func (j *judge) quiet() error {
 		until := j.deadline(wl)
 		isAnother := func(at time.Time) bool { return !at.Equal(until) }
 		switch {
-		case retry == 0 || !j.isInOpenQueue(wl) || workload.HasQuotaReservation(wl) || slices.ContainsFunc(j.deadlines(wl), isAnother):
+		case retry == 0 || !j.hasLocalQueue(wl) || j.keepsRemovedCheck(wl) || workload.HasQuotaReservation(wl) || slices.ContainsFunc(j.deadlines(wl), isAnother):
 		case now.Before(until):
 			requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
 			_, afterTimeout := workloadevict.IsEvictedByPodsReadyTimeout(wl)
