@@ -29,6 +29,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-base/featuregate"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -173,8 +174,11 @@ func TestNominateWorkloadThatMustWait(t *testing.T) {
 	for name, tc := range cases {
 		for _, useMergePatch := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, WorkloadRequestUseMergePatch enabled: %t", name, useMergePatch), func(t *testing.T) {
-				features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, !tc.gateOff)
-				features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, useMergePatch)
+				features.SetFeatureGatesDuringTest(t, map[featuregate.Feature]bool{
+					features.ACRequeueAfter:                   !tc.gateOff,
+					features.WorkloadRequestUseMergePatch:     useMergePatch,
+					features.UnadmittedWorkloadsObservability: false,
+				})
 				ctx, log := utiltesting.ContextWithLog(t)
 				s := newRetrySchedulerTest(ctx, t, tc.workload.DeepCopy(), "check")
 				s.queues.DeleteAndForgetWorkload(log, workload.Key(tc.workload))

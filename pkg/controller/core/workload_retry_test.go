@@ -869,8 +869,9 @@ func TestReconcileRetryToTheEnd(t *testing.T) {
 	for _, useMergePatch := range []bool{false, true} {
 		t.Run(fmt.Sprintf("WorkloadRequestUseMergePatch enabled: %t", useMergePatch), func(t *testing.T) {
 			features.SetFeatureGatesDuringTest(t, map[featuregate.Feature]bool{
-				features.ACRequeueAfter:               true,
-				features.WorkloadRequestUseMergePatch: useMergePatch,
+				features.ACRequeueAfter:                   true,
+				features.WorkloadRequestUseMergePatch:     useMergePatch,
+				features.UnadmittedWorkloadsObservability: false,
 			})
 			write := "status apply"
 			if useMergePatch {
@@ -937,8 +938,9 @@ func TestReconcileRetryDeactivatedAndReactivated(t *testing.T) {
 	for _, useMergePatch := range []bool{false, true} {
 		t.Run(fmt.Sprintf("WorkloadRequestUseMergePatch enabled: %t", useMergePatch), func(t *testing.T) {
 			features.SetFeatureGatesDuringTest(t, map[featuregate.Feature]bool{
-				features.ACRequeueAfter:               true,
-				features.WorkloadRequestUseMergePatch: useMergePatch,
+				features.ACRequeueAfter:                   true,
+				features.WorkloadRequestUseMergePatch:     useMergePatch,
+				features.UnadmittedWorkloadsObservability: false,
 			})
 			write := "status apply"
 			if useMergePatch {
