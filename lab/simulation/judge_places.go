@@ -48,8 +48,8 @@ func (j *judge) numbers() {
 		if !isPending(wl) {
 			continue
 		}
-		// Upstream leaves one that loses its pods where it is, until it has others.
-		isLost := hasLostPods(wl) && !workload.HasRetryChecks(wl) && !workload.HasRejectedChecks(wl)
+		// Upstream leaves one that loses its pods where it is, in the queue or not, until it has others.
+		isLost := hasLostPods(wl)
 		isOptional := !wl.DeletionTimestamp.IsZero() || isLost
 		queue := queues[queueOf(wl)]
 		queue.pending[wl.Name] = isOptional
