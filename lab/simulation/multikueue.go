@@ -44,7 +44,6 @@ import (
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/controller/admissionchecks/multikueue"
-	"sigs.k8s.io/kueue/pkg/controller/jobframework"
 	"sigs.k8s.io/kueue/pkg/workload"
 
 	"kueue-acrequeueafter/lab/simulation/memapi"
@@ -126,7 +125,7 @@ func (w *World) setUpMultiKueue(ctx context.Context, mgr ctrl.Manager) error {
 	if err := multikueue.SetupIndexer(ctx, mgr.GetFieldIndexer(), systemNamespace); err != nil {
 		return err
 	}
-	adapters, err := jobframework.GetMultiKueueAdapters(sets.New("batch/job"))
+	adapters, err := multiKueueAdapters()
 	if err != nil {
 		return err
 	}

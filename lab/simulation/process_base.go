@@ -47,9 +47,6 @@ import (
 
 // What differs between the versions of Kueue.
 
-// treeDir is where the tree is, from here.
-const treeDir = "../../build/kueue"
-
 // baseHasFields: v0.19.2 has the fields of a retry, which mean something else there.
 const baseHasFields = true
 
@@ -159,7 +156,7 @@ func (w *World) setUp(ctx context.Context, p *process) error {
 		jobframework.WithQueues(p.queues),
 		jobframework.WithRoleTracker(roles),
 	}
-	if err := w.setUpJobs(ctx, mgr, mgr.GetEventRecorder("job-kueue-controllers"), options); err != nil {
+	if err := w.setUpJobs(ctx, mgr, mgr.GetEventRecorder("job-kueue-controllers"), append(options, integrationOptions()...)); err != nil {
 		return err
 	}
 	return mgr.Add(scheduler.New(p.queues, p.cache, mgr.GetClient(), mgr.GetEventRecorder(constants.AdmissionName),

@@ -43,9 +43,6 @@ import (
 
 // What differs between the versions of Kueue.
 
-// treeDir is where the tree is, from here.
-const treeDir = "../../kueue-v0.14"
-
 // baseHasFields: v0.14.8 drops the fields of a retry.
 const baseHasFields = false
 
@@ -118,7 +115,7 @@ func (w *World) setUp(ctx context.Context, p *process) error {
 		jobframework.WithCache(p.cache),
 		jobframework.WithQueues(p.queues),
 	}
-	if err := w.setUpJobs(ctx, mgr, mgr.GetEventRecorderFor("job-kueue-controllers"), options); err != nil {
+	if err := w.setUpJobs(ctx, mgr, mgr.GetEventRecorderFor("job-kueue-controllers"), append(options, integrationOptions()...)); err != nil {
 		return err
 	}
 	return mgr.Add(scheduler.New(p.queues, p.cache, mgr.GetClient(), mgr.GetEventRecorderFor(constants.AdmissionName), scheduler.WithFairSharing(cfg.FairSharing)))
