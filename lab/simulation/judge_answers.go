@@ -144,6 +144,6 @@ func sameCheck(a, b kueue.AdmissionCheckState) bool {
 // isOwnCheck returns true if the writer may be the check's controller, which is one of
 // Kueue's own. Merge patches have the process for a field manager.
 func isOwnCheck(name kueue.AdmissionCheckReference, process, manager string) bool {
-	return name == provisioningCheck && (manager == process || manager == kueue.ProvisioningRequestControllerName) ||
+	return isProvisioning(name) && (manager == process || manager == kueue.ProvisioningRequestControllerName) ||
 		name == multiKueueCheck && (manager == process || manager == kueue.MultiKueueControllerName)
 }

@@ -38,8 +38,8 @@ import (
 // request: a new one has no number of before, and belongs to a workload that was seen to
 // hold quota.
 func (j *judge) request(write memapi.Write) {
-	name, number, _ := strings.Cut(write.New.GetName(), "-"+string(provisioningCheck)+"-")
-	attempt, _ := strconv.Atoi(number)
+	name := requestedFor(write.New)
+	attempt, _ := strconv.Atoi(write.New.GetName()[strings.LastIndex(write.New.GetName(), "-")+1:])
 	last := j.requests[name]
 	if write.Old != nil {
 		conditions, _, _ := unstructured.NestedSlice(write.New.Object, "status", "conditions")
@@ -66,17 +66,25 @@ func (j *judge) request(write memapi.Write) {
 	if j.decided.Sub(j.decidedOn.at[name]) < 300*time.Millisecond {
 		return
 	}
-	if wl != nil && features.Enabled(features.ACRequeueAfter) && (!workload.HasQuotaReservation(wl) || workloadevict.IsEvicted(wl) || workloadCheck(wl, provisioningCheck).State == kueue.CheckStateRetry) {
+	if wl != nil && features.Enabled(features.ACRequeueAfter) && (!workload.HasQuotaReservation(wl) || workloadevict.IsEvicted(wl) || workloadCheck(wl, j.world.config.provisioningCheck()).State == kueue.CheckStateRetry) {
 		j.fail("rule 14", "%s is created for a workload that waits: %s", write.New.GetName(), describe(wl))
 	}
 }
 
 func (j *judge) requestDeleted(write memapi.Write) {
-	name, _, _ := strings.Cut(write.Old.GetName(), "-"+string(provisioningCheck)+"-")
+	name := requestedFor(write.Old)
 	if last := j.requests[name]; !features.Enabled(features.ACRequeueAfter) {
 		last.muddled, last.goneGateOff = last.muddled || last.failed, true
 		j.requests[name] = last
 	}
+}
+
+// requestedFor returns the name of the workload that a request is for.
+func requestedFor(request *unstructured.Unstructured) string {
+	for _, owner := range request.GetOwnerReferences() {
+		return owner.Name
+	}
+	return ""
 }
 
 // isOfProvisioning: v0.14's controller of ProvisioningRequests applies all checks as they are,

@@ -152,7 +152,7 @@ func (j *judge) statusWrite(process, manager string, old, wl *kueue.Workload) {
 			j.fail("rule 8", "the rejection of %s by check %s is taken back", wl.Name, before.Name)
 		}
 		j.retryCount(wl.Name, before, *after, deactivated, admitted)
-		if before.Name == provisioningCheck && before.State != after.State {
+		if isProvisioning(before.Name) && before.State != after.State {
 			retries := ptr.Deref(before.RetryCount, 0)
 			if before.State == kueue.CheckStateReady {
 				retries = 0
@@ -248,12 +248,12 @@ func (j *judge) retryCount(name string, before, after kueue.AdmissionCheckState,
 		want = []int32{0}
 	case before.State == kueue.CheckStateReady, after.State == kueue.CheckStateReady:
 		want = append(want, 0)
-	case before.Name == provisioningCheck && j.requests[name].provisioned:
+	case isProvisioning(before.Name) && j.requests[name].provisioned:
 		// Its check was not ready, as the workload waited.
 		want = append(want, 0)
 	}
 	got := ptr.Deref(after.RetryCount, 0)
-	if j.world.config.SwitchGate && before.Name == provisioningCheck && before.State == after.State && got <= provisioningLimit {
+	if j.world.config.SwitchGate && isProvisioning(before.Name) && before.State == after.State && got <= provisioningLimit {
 		// Retries with the gate off are carried over.
 		want = append(want, max(got, counts[before.Name]))
 	}

@@ -86,6 +86,7 @@ func generator(weights map[Op]int) *rapid.Generator[Schedule] {
 				OnFlavors:    rapid.Bool().Draw(t, "onFlavors"),
 				Strict:       rapid.Bool().Draw(t, "strict"),
 				Provisioning: rapid.SampledFrom([]bool{false, false, true}).Draw(t, "provisioning"),
+				LongName:     rapid.Bool().Draw(t, "longName"),
 				SwitchGate:   weights[OpGate] > 0,
 				EndsOff:      weights[OpGate] > 0 && rapid.Bool().Draw(t, "endsOff"),
 				Late:         rapid.Bool().Draw(t, "late"),
@@ -297,7 +298,7 @@ var corpus = []handmade{
 		// A request that has failed is there when its check is asked again.
 		name: "a failed request stays",
 		Schedule: Schedule{
-			Config: Config{Replicas: 1, Provisioning: true, KeepRequests: true},
+			Config: Config{Replicas: 1, Provisioning: true, KeepRequests: true, LongName: true},
 			Steps:  []Step{{Op: OpProvision}, {Op: OpSettle}, {Op: OpSleep, A: 6}, {Op: OpSettle}, {Op: OpProvision, A: 1, B: 1}, {Op: OpSettle}},
 		},
 	},

@@ -61,8 +61,9 @@ type Config struct {
 	PodsReady bool
 	// OnFlavors: check b is asked for on the first flavor only.
 	OnFlavors bool
-	// Provisioning: check p is that of the ProvisioningRequest controller.
-	Provisioning bool
+	// Provisioning: check p is that of the ProvisioningRequest controller. LongName: its
+	// name is so long that the names of its requests are cut.
+	Provisioning, LongName bool
 	// KeepRequests: the requests of a workload that is evicted stay; where requestsGate
 	// is empty, they always do.
 	KeepRequests bool
@@ -103,6 +104,13 @@ type Config struct {
 	MultiKueue bool
 }
 
+func (c *Config) provisioningCheck() kueue.AdmissionCheckReference {
+	if c.LongName {
+		return longNameCheck
+	}
+	return provisioningCheck
+}
+
 const (
 	namespace    = "default"
 	clusterQueue = "cq"
@@ -129,7 +137,15 @@ const (
 // checkNames are those whose controllers are outside.
 var checkNames = []kueue.AdmissionCheckReference{"a", "b"}
 
+// provisioningCheck and longNameCheck are the checks of the ProvisioningRequest controller. The
+// names of the requests of the second would be too long, and are cut.
 const provisioningCheck kueue.AdmissionCheckReference = "p"
+
+var longNameCheck = provisioningCheck + kueue.AdmissionCheckReference(strings.Repeat("-long", 49))
+
+func isProvisioning(check kueue.AdmissionCheckReference) bool {
+	return check == provisioningCheck || check == longNameCheck
+}
 
 const policyCheck kueue.AdmissionCheckReference = "b"
 
@@ -268,7 +284,7 @@ func (w *World) populate() error {
 					BackoffLimitCount: ptr.To[int32](provisioningLimit), BackoffBaseSeconds: ptr.To[int32](provisioningBase), BackoffMaxSeconds: ptr.To[int32](provisioningMax),
 				},
 			},
-		}, &kueue.AdmissionCheck{ObjectMeta: metav1.ObjectMeta{Name: string(provisioningCheck)}, Spec: kueue.AdmissionCheckSpec{
+		}, &kueue.AdmissionCheck{ObjectMeta: metav1.ObjectMeta{Name: string(w.config.provisioningCheck())}, Spec: kueue.AdmissionCheckSpec{
 			ControllerName: kueue.ProvisioningRequestControllerName,
 			Parameters:     &kueue.AdmissionCheckParametersReference{APIGroup: kueue.SchemeGroupVersion.Group, Kind: "ProvisioningRequestConfig", Name: "config"},
 		}})
@@ -338,7 +354,7 @@ func (w *World) strategy(names ...kueue.AdmissionCheckReference) *kueue.Admissio
 		s.AdmissionChecks = append(s.AdmissionChecks, rule)
 	}
 	if w.config.Provisioning {
-		s.AdmissionChecks = append(s.AdmissionChecks, kueue.AdmissionCheckStrategyRule{Name: provisioningCheck})
+		s.AdmissionChecks = append(s.AdmissionChecks, kueue.AdmissionCheckStrategyRule{Name: w.config.provisioningCheck()})
 	}
 	if w.config.MultiKueue {
 		s.AdmissionChecks = append(s.AdmissionChecks, kueue.AdmissionCheckStrategyRule{Name: multiKueueCheck})

@@ -280,6 +280,12 @@ var All = []Mutant{
 	},
 	// Upstream's own lines.
 	{
+		// To show that long names are judged: nobody finds a request whose number was cut.
+		Name: "number-in-the-limited-name", File: "pkg/controller/admissionchecks/provisioning/provisioning.go", Rules: []string{"rule 5, no rest", "rule 14"},
+		Old: "return fmt.Sprintf(\"%s%d\", getProvisioningRequestNamePrefix(workloadName, checkName), attempt)",
+		New: "if MUTANT {\nreturn limitObjectName(fmt.Sprintf(\"%s-%s-%d\", workloadName, checkName, attempt), 0)\n}\nreturn fmt.Sprintf(\"%s%d\", getProvisioningRequestNamePrefix(workloadName, checkName), attempt)",
+	},
+	{
 		// To show that JobSets are judged.
 		Name: "jobset-not-stopped", File: "pkg/controller/jobs/jobset/jobset_controller.go", World: "jobsets", Rules: []string{"rule 3"},
 		Old: "return ptr.Deref(j.Spec.Suspend, false)",
