@@ -623,7 +623,9 @@ func (w *World) setGate(on bool) error {
 	w.note("all managers stop, and start with the gate on: %v", on)
 	w.stop()
 	w.judge.switched(on)
-	if err := errors.Join(setFeature(features.ACRequeueAfter, on), setFeature(features.ACRetryStrategy, on && w.config.Policy)); err != nil {
+	// At once, as the second depends on the first.
+	gates := map[string]bool{string(features.ACRequeueAfter): on, string(features.ACRetryStrategy): on && w.config.Policy}
+	if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(gates); err != nil {
 		return err
 	}
 	for range w.config.Replicas {
