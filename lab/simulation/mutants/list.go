@@ -328,8 +328,8 @@ var All = []Mutant{
 	// Rule 18, and what an operator sees.
 	{
 		Name: "moved-job-stays", File: "pkg/controller/jobframework/reconciler.go", World: "cohort", Rules: []string{"rule 18"},
-		Old: "evCond.Status == metav1.ConditionTrue && !isPending {",
-		New: "evCond.Status == metav1.ConditionTrue && (MUTANT || !isPending) {",
+		Old: "} else if job.IsSuspended() {\n\t\t\t// The workload stays evicted",
+		New: "} else if !MUTANT && job.IsSuspended() {\n\t\t\t// The workload stays evicted",
 	},
 	{
 		Name: "gauge-forgets", File: queues, Rules: []string{"sight, counts"},

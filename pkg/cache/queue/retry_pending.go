@@ -39,15 +39,13 @@ func (c *ClusterQueue) addPending(wInfo *workload.Info) bool {
 	return false
 }
 
-// isOutdated returns true if the queue has a later version of the workload: some handlers
-// list workloads, and add each one seconds later. The older copy of one that waits would be
-// put into the heap, and no later event would correct that.
+// isOutdated returns true if the queue has a later version of the workload: handlers list
+// workloads, and add each one seconds later. No later event corrects an older copy in the heap.
 func isOutdated(wl *kueue.Workload, q *LocalQueue) bool {
 	if !features.Enabled(features.ACRequeueAfter) || q == nil || q.items[workload.Key(wl)] == nil {
 		return false
 	}
-	// CompareResourceVersion of apimachinery is not among what is vendored.
-	version, err := strconv.ParseUint(wl.ResourceVersion, 10, 64)
-	queued, queuedErr := strconv.ParseUint(q.items[workload.Key(wl)].Obj.ResourceVersion, 10, 64)
-	return err == nil && queuedErr == nil && version < queued
+	version, err := strconv.ParseUint(wl.ResourceVersion, 10, 64) // CompareResourceVersion is not vendored
+	queued, _ := strconv.ParseUint(q.items[workload.Key(wl)].Obj.ResourceVersion, 10, 64)
+	return err == nil && version < queued
 }
