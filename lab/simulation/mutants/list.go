@@ -176,8 +176,8 @@ var All = []Mutant{
 	{
 		// That of a list, which is added seconds later.
 		Name: "old-copy-queued", File: "pkg/cache/queue/retry_pending.go", Test: "pkg/cache/queue TestRetryInQueues",
-		Old: "return err == nil && order < 0",
-		New: "return err == nil && order < 0 && !MUTANT",
+		Old: "return err == nil && version < queued",
+		New: "return err == nil && version < queued && !MUTANT",
 	},
 	{
 		Name: "reserved-on-a-copy-without-checks", File: scheduler, Test: "pkg/scheduler TestScheduleOldVersion",
