@@ -22,11 +22,6 @@ import (
 	"sigs.k8s.io/kueue/pkg/controller/jobframework"
 )
 
-// What differs even where managers are set up alike.
-
-// treeDir is where the tree is, from here.
-const treeDir = "../../build/kueue"
-
 // integrationOptions are those of the jobs' controllers.
 func integrationOptions() []jobframework.Option { return nil }
 

@@ -26,11 +26,6 @@ import (
 	"sigs.k8s.io/kueue/pkg/controller/jobs/pod"
 )
 
-// What differs even where managers are set up alike.
-
-// treeDir is where the tree is, from here.
-const treeDir = "../../kueue-main"
-
 // integrations are the kinds of jobs. Which they are does not change.
 var integrations = func() *jobframework.IntegrationManager {
 	m := jobframework.NewIntegrationManager()

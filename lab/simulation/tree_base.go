@@ -16,21 +16,5 @@ limitations under the License.
 
 package simulation
 
-import (
-	"k8s.io/apimachinery/pkg/util/sets"
-
-	"sigs.k8s.io/kueue/pkg/controller/jobframework"
-)
-
-// What differs even where managers are set up alike.
-
 // treeDir is where the tree is, from here.
-const treeDir = "../../kueue-v0.14"
-
-// integrationOptions are those of the jobs' controllers.
-func integrationOptions() []jobframework.Option { return nil }
-
-// multiKueueAdapters are those of the jobs that MultiKueue runs elsewhere.
-func multiKueueAdapters() (map[string]jobframework.MultiKueueAdapter, error) {
-	return jobframework.GetMultiKueueAdapters(sets.New("batch/job"))
-}
+const treeDir = "../../build/kueue"
