@@ -47,13 +47,16 @@ import (
 // What is judged when all is at rest beside the deadlines, and what no write is for.
 
 // words: the message of Requeued says until when it waits, and who asks for that. It is
-// written when the deadline changes: another check with the same one need not be in it.
+// written when the deadline changes: another check with the same one need not be in it, also
+// when it takes over from the one that is.
 func (j *judge) words(wl *kueue.Workload, message string) {
 	asks, named := false, false
 	for _, check := range wl.Status.AdmissionChecks {
-		if check.State == kueue.CheckStateRetry && j.deadlineOf(wl, func(_ *kueue.Workload, name kueue.AdmissionCheckReference) bool { return name == check.Name }).Equal(requeueAt(wl)) {
-			asks, named = true, named || strings.Contains(message, strconv.Quote(string(check.Name)))
+		if check.State != kueue.CheckStateRetry {
+			continue
 		}
+		named = named || strings.Contains(message, strconv.Quote(string(check.Name)))
+		asks = asks || j.deadlineOf(wl, func(_ *kueue.Workload, name kueue.AdmissionCheckReference) bool { return name == check.Name }).Equal(requeueAt(wl))
 	}
 	if until := requeueAt(wl).UTC().Format(time.RFC3339); asks && !named || !strings.Contains(message, until) {
 		j.fail("rule 4, words", "Requeued of %s does not say who asks it to wait until %s: %s", wl.Name, until, message)
