@@ -86,7 +86,6 @@ func generator(weights map[Op]int) *rapid.Generator[Schedule] {
 				OnFlavors:    rapid.Bool().Draw(t, "onFlavors"),
 				Strict:       rapid.Bool().Draw(t, "strict"),
 				Provisioning: rapid.SampledFrom([]bool{false, false, true}).Draw(t, "provisioning"),
-				LongName:     rapid.Bool().Draw(t, "longName"),
 				SwitchGate:   weights[OpGate] > 0,
 				EndsOff:      weights[OpGate] > 0 && rapid.Bool().Draw(t, "endsOff"),
 				Late:         rapid.Bool().Draw(t, "late"),
@@ -95,6 +94,7 @@ func generator(weights map[Op]int) *rapid.Generator[Schedule] {
 			},
 			Steps: rapid.SliceOfN(step, 15, 40).Draw(t, "steps"),
 		}
+		s.Config.LongName = len(s.Steps)%2 == 0
 		if requestsGate != "" {
 			s.Config.KeepRequests = rapid.SampledFrom([]bool{false, false, true}).Draw(t, "keepRequests")
 		}
