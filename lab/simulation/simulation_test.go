@@ -94,7 +94,6 @@ func generator(weights map[Op]int) *rapid.Generator[Schedule] {
 			},
 			Steps: rapid.SliceOfN(step, 15, 40).Draw(t, "steps"),
 		}
-		s.Config.LongName = len(s.Steps)%2 == 0
 		if requestsGate != "" {
 			s.Config.KeepRequests = rapid.SampledFrom([]bool{false, false, true}).Draw(t, "keepRequests")
 		}

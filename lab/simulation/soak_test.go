@@ -104,6 +104,7 @@ func TestSoak(t *testing.T) {
 		if guided && len(kind.fresh) > 0 && rng.IntN(2) == 0 {
 			schedule = changed(rng, kind.fresh[rng.IntN(len(kind.fresh))], schedule)
 		}
+		schedule.Config.LongName = rng.IntN(2) == 0
 		// A panic of a goroutine of Kueue's ends the process.
 		if err := saveSchedule(last, savedSchedule{MergePatch: kind.mergePatch, Schedule: schedule}); err != nil {
 			t.Fatal(err)
