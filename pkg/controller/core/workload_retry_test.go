@@ -973,7 +973,14 @@ func TestReconcileRetryDeactivatedAndReactivated(t *testing.T) {
 				}
 
 				r.clock.Step(10 * time.Second)
+				if attempt == 1 {
+					r.applyCheck(kueue.AdmissionCheckState{Name: "b", State: kueue.CheckStateRejected, LastTransitionTime: metav1.NewTime(r.clock.Now())})
+					r.expectReconcile("rejected when it is deactivated", 0)
+				}
 				setActive(true)
+				if attempt == 1 {
+					r.expectReconcile("reactivated: the rejection does not count", 0, "status merge")
+				}
 				r.expectReconcile("reactivated: the eviction is over", 0, write)
 				if attempt == 0 {
 					r.expectReconcile("reactivated: requeued", 0, write)

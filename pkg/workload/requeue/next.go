@@ -46,7 +46,8 @@ const (
 	Reject Action = "Reject"
 	// Deactivate has the workload deactivated, since a check is over the limit of its policy.
 	Deactivate Action = "Deactivate"
-	// Reset removes what a deactivated workload has of its retries.
+	// Reset removes what a deactivated workload has of its retries, or a reactivated one of answers
+	// from before.
 	Reset Action = "Reset"
 	// Evict evicts the workload from its quota, which is released at once unless its job has to
 	// be stopped before. The wait begins with the same write.
@@ -96,6 +97,7 @@ type state struct {
 var rules = []func(*state) (Step, bool){
 	inactive,
 	deactivating,
+	reactivated,
 	rejected,
 	limitExceeded,
 	noRetry,
@@ -147,6 +149,12 @@ func inactive(s *state) (Step, bool) {
 // deactivating: the rest of the reconciliation deactivates the workload.
 func deactivating(s *state) (Step, bool) {
 	return Step{Action: None}, apimeta.IsStatusConditionTrue(s.wl.Status.Conditions, kueue.WorkloadDeactivationTarget)
+}
+
+// reactivated: what a check said of the deactivated workload does not count. It would be
+// deactivated anew each time, and the check not reset, since it was evicted for that before.
+func reactivated(s *state) (Step, bool) {
+	return Step{Action: Reset}, workloadevict.IsEvictedByDeactivation(s.wl) && !workload.HasQuotaReservation(s.wl) && workload.HasRejectedChecks(s.wl)
 }
 
 // rejected: a rejection wins, whether the workload holds quota or waits.

@@ -85,6 +85,18 @@ func TestNext(t *testing.T) {
 			wl:   queued().Obj(),
 			want: step{Action: None},
 		},
+		"rejected when it is deactivated already": {
+			wl:   queued().Active(false).Condition(evictedFor(kueue.WorkloadDeactivated, at(-10))).AdmissionChecks(checkIn("a", kueue.CheckStateRejected)).Obj(),
+			want: step{Action: None},
+		},
+		"reactivated: a rejection from before does not count": {
+			wl:   queued().Condition(evictedFor(kueue.WorkloadDeactivated, at(-10))).AdmissionChecks(checkIn("a", kueue.CheckStateRejected)).Obj(),
+			want: step{Action: Reset},
+		},
+		"reactivated before its quota was released: rejected": {
+			wl:   reserved().Condition(evictedFor(kueue.WorkloadDeactivated, at(-10))).AdmissionChecks(checkIn("a", kueue.CheckStateRejected)).Obj(),
+			want: step{Action: Reject},
+		},
 		"reserved, pending": {
 			wl:   reserved().AdmissionChecks(checkIn("a", kueue.CheckStatePending)).Obj(),
 			want: step{Action: None},

@@ -140,7 +140,7 @@ func clearRetryState(wl *kueue.Workload, now time.Time) {
 	wl.Status.RequeueState = nil
 	for i := range wl.Status.AdmissionChecks {
 		check := &wl.Status.AdmissionChecks[i]
-		if check.State == kueue.CheckStateRetry {
+		if check.State == kueue.CheckStateRetry || check.State == kueue.CheckStateRejected {
 			resetCheck(check, nil, now)
 		}
 		check.RequeueAfterSeconds, check.PolicyDelaySeconds, check.RetryCount = nil, nil, nil
