@@ -170,6 +170,8 @@ type judge struct {
 	// ProvisioningRequest by workload.
 	versions map[string]map[int]*kueue.Workload
 	requests map[string]lastRequest
+	// named: the message of Requeued had one who asked for the deadline when it was written.
+	named map[string]bool
 	// silent are the workloads whose wait began, changed or ended, and has no event yet.
 	silent map[string]string
 
@@ -258,6 +260,7 @@ func newJudge(w *World) *judge {
 		written:        make(map[string]time.Time),
 		moved:          make(map[string]time.Time),
 		left:           make(map[string]string),
+		named:          make(map[string]bool),
 		dates:          make(map[string]string),
 	}
 }

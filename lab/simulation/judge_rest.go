@@ -48,19 +48,22 @@ import (
 
 // words: the message of Requeued says until when it waits, and who asks for that. It is
 // written when the deadline changes: another check with the same one need not be in it, also
-// when it takes over from the one that is.
+// when it takes over from the one that was.
 func (j *judge) words(wl *kueue.Workload, message string) {
-	asks, named := false, false
-	for _, check := range wl.Status.AdmissionChecks {
-		if check.State != kueue.CheckStateRetry {
-			continue
-		}
-		named = named || strings.Contains(message, strconv.Quote(string(check.Name)))
-		asks = asks || j.deadlineOf(wl, func(_ *kueue.Workload, name kueue.AdmissionCheckReference) bool { return name == check.Name }).Equal(requeueAt(wl))
-	}
-	if until := requeueAt(wl).UTC().Format(time.RFC3339); asks && !named || !strings.Contains(message, until) {
+	if until := requeueAt(wl).UTC().Format(time.RFC3339); !j.named[wl.Name] && !j.namesWhoAsks(wl, message) || !strings.Contains(message, until) {
 		j.fail("rule 4, words", "Requeued of %s does not say who asks it to wait until %s: %s", wl.Name, until, message)
 	}
+}
+
+// namesWhoAsks: the message has one of the checks that ask for the deadline, if any does.
+func (j *judge) namesWhoAsks(wl *kueue.Workload, message string) bool {
+	asks, named := false, false
+	for _, check := range wl.Status.AdmissionChecks {
+		if check.State == kueue.CheckStateRetry && j.deadlineOf(wl, func(_ *kueue.Workload, name kueue.AdmissionCheckReference) bool { return name == check.Name }).Equal(requeueAt(wl)) {
+			asks, named = true, named || strings.Contains(message, strconv.Quote(string(check.Name)))
+		}
+	}
+	return !asks || named
 }
 
 // batchJobs: none runs without quota, and the workload of one that waits is where its job

@@ -50,6 +50,9 @@ func (j *judge) statusWrite(process, manager string, old, wl *kueue.Workload) {
 	j.idle(old, wl)
 	j.wait(old, wl)
 	j.given(wl)
+	if is, was := requeuedMessage(wl), requeuedMessage(old); is != was {
+		j.named[wl.Name] = j.namesWhoAsks(wl, is)
+	}
 	deactivated := isDeactivated(old) || isDeactivated(wl)
 	if workload.HasQuotaReservation(old) && !workload.HasQuotaReservation(wl) {
 		j.keptWorker[wl.Name] = !conditionTrue(wl, kueue.WorkloadEvicted) && wl.Status.ClusterName != nil
@@ -326,4 +329,8 @@ func resetFromRetry(old, wl *kueue.Workload) bool {
 func isResetFromRetry(before kueue.AdmissionCheckState, wl *kueue.Workload) bool {
 	after := workloadCheck(wl, before.Name)
 	return before.State == kueue.CheckStateRetry && after != nil && after.State == kueue.CheckStatePending
+}
+
+func requeuedMessage(wl *kueue.Workload) string {
+	return ptr.Deref(apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued), metav1.Condition{}).Message
 }

@@ -209,7 +209,7 @@ var All = []Mutant{
 	},
 	{
 		// Upstream tries a merge patch again on what a check has said since.
-		Name: "merge-patch-over-what-was-not-seen", File: strict, MergePatch: true, Rules: []string{"rule 5", "rule 9", "rule 6 and 10", "rule 7, never early", "rule 7, quota"},
+		Name: "merge-patch-over-what-was-not-seen", File: strict, MergePatch: true, Rules: []string{"rule 9", "rule 6 and 10", "rule 7, never early", "rule 7, quota"},
 		Old: "= true, true, false",
 		New: "= true, true, MUTANT",
 	},
@@ -299,7 +299,7 @@ var All = []Mutant{
 	},
 	{
 		// And pods: one that waits has not run, and would not come back.
-		Name: "waiting-pod-deleted", File: "pkg/controller/jobs/pod/pod_controller.go", World: "pods", Rules: []string{"rule 3, waiting pod", "rule 7, never stuck"},
+		Name: "waiting-pod-deleted", File: "pkg/controller/jobs/pod/pod_controller.go", World: "pods", Rules: []string{"rule 3, waiting pod"},
 		Old: "(stopReason != jobframework.StopReasonWorkloadDeleted && podSuspended(&podsInGroup[i]))",
 		New: "(!MUTANT && stopReason != jobframework.StopReasonWorkloadDeleted && podSuspended(&podsInGroup[i]))",
 	},
