@@ -25,6 +25,8 @@ lint-text: lab-tree
 	$(call say,the budgets and docs/upstream.md)
 	@$(MAKE) size
 	@$(PATCHSET) upstream-page --check
+	$(call say,the mutants change a line of the tree each)
+	@cd lab/simulation && go run ./overlay mutants $(TREE_DIR) $(MUTANTS_DIR)
 	$(call say,gofmt)
 	@unformatted=$$(git ls-files -z '*.go' | xargs -0 $$(go env GOROOT)/bin/gofmt -l); \
 	if [ -n "$$unformatted" ]; then echo "error: not formatted (run gofmt -w, in the tree for overlay files):" >&2; echo "$$unformatted" >&2; exit 1; fi

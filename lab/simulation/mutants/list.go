@@ -198,8 +198,8 @@ var All = []Mutant{
 	// Rule 8: Rejected wins.
 	{
 		Name: "rejected-when-the-wait-is-over", File: next, Rules: []string{"rule 8"},
-		Old: "workload.HasRejectedChecks(s.wl)\n}",
-		New: "!MUTANT && workload.HasRejectedChecks(s.wl)\n}",
+		Old: "{Action: Reject}, workload",
+		New: "{Action: Reject}, !MUTANT && workload",
 	},
 	// Rule 9: nothing is undone unseen.
 	{
