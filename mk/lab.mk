@@ -124,7 +124,7 @@ test-examples: build envtest examples cluster-tool ## Try the examples on a real
 	@cd lab && EXAMPLES_BIN=$(BASE_BIN_DIR) EXAMPLES_TREE=$(TREE_DIR) go test -count=1 ./examples
 
 FAULTS_MINUTES ?= 30
-# One of lab/simulation/mutants, to see that it is found: FAULTS_MUTANT=lost-late-retry
+# One of lab/simulation/mutants, to see that it is found: FAULTS_MUTANT=deadline-from-the-transition-alone
 FAULTS_MUTANT ?=
 # See "build/bin/faults --help".
 FAULTS_FLAGS ?=

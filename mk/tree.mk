@@ -49,7 +49,7 @@ verify-fixes: need-tools ## Prove that each fix of the base stands alone: its te
 	@$(PATCHSET) verify-fixes $(if $(FIX),--fix "$(FIX)")
 
 .PHONY: show-defect
-show-defect: need-tools ## Show a defect of the plain base that no patch mends, by a test that fails on it (NAME=name; without it all, long).
+show-defect: need-tools ## Show a defect of the plain base that no patch fixes, by a test that fails on it (NAME=name; without it all, long).
 	@$(PATCHSET) show-defects $(if $(NAME),--name "$(NAME)")
 
 # What builds or tests the tree brings it up to date first, unless AS_IS=1.

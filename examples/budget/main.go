@@ -129,7 +129,7 @@ func (c *controller) decide(ctx context.Context, wl *kueue.Workload, check kit.C
 	}
 	budget, err := parse(cm.Data)
 	if err != nil {
-		// Someone has to mend it, and the controller sees when they do.
+		// Someone has to repair it, and the controller sees when they do.
 		return kit.Retry(time.Hour, fmt.Sprintf("The ConfigMap %s is not valid: %v", *configMap, err)), nil
 	}
 	// What is spent is counted in the workloads, and not from the cache: it may

@@ -93,7 +93,7 @@ func TestPlain(t *testing.T) {
 		t.Logf("The next manager: %v", firstLine(err))
 	}
 
-	// Whoever speaks the stored version, and has no types, can mend it.
+	// Whoever speaks the stored version, and has no types, can repair it.
 	remove := `[{"op": "remove", "path": "/status/admissionChecks/0/requeueAfterSeconds"}]`
 	if err := c.Status().Patch(t.Context(), c.Object("Workload", namespace, c.job), client.RawPatch(types.JSONPatchType, []byte(remove))); err != nil {
 		t.Fatalf("The value cannot be removed: %v", err)

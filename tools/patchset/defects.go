@@ -27,7 +27,7 @@ import (
 	"strings"
 )
 
-// showDefects shows defects of the base that no patch mends, or the one with the given name.
+// showDefects shows defects of the base that no patch fixes, or the one with the given name.
 // A defect is a folder with tests at upstream's paths, which fail on the plain base. It is an
 // error if one of them passes: the defect is gone.
 func (p project) showDefects(only string) error {

@@ -91,7 +91,7 @@ func newCommand() *cobra.Command {
 	var only string
 	verb("verify-fixes", "Prove that each fix of the base stands alone: its tests fail without it, and pass with it", func() error { return p.verifyFixes(only) }).
 		Flags().StringVar(&only, "fix", "", "only the fix with this name")
-	verb("show-defects", "Show defects of the plain base that no patch mends: tests that fail on it", func() error { return p.showDefects(only) }).
+	verb("show-defects", "Show defects of the plain base that no patch fixes: tests that fail on it", func() error { return p.showDefects(only) }).
 		Flags().StringVar(&only, "name", "", "only the defect with this name")
 	size = verb("size", "Count the lines of the parts of the patch set, and fail over a budget, on all bases or on the one that is named", func() error { return p.size() })
 	var check bool

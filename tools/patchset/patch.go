@@ -128,14 +128,14 @@ func (m message) isCarried() bool {
 	})
 }
 
-// isBackport returns true for what upstream has mended since the base.
+// isBackport returns true for what upstream has fixed since the base.
 func (m message) isBackport() bool {
 	return slices.ContainsFunc(m.values(trailerStatus), func(value string) bool {
 		return strings.HasPrefix(value, "Backport ")
 	})
 }
 
-// isFix tells whether the patch mends a defect of the base, and stands without the others.
+// isFix tells whether the patch fixes a defect of the base, and stands without the others.
 func (m message) isFix() bool { return slices.Contains(m.values(trailerKind), "bug") }
 
 var (

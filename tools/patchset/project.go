@@ -93,7 +93,7 @@ func (s patchSet) seriesOf(p patch) string {
 	return s.base.Series
 }
 
-// fixes returns the patches that mend defects of the base.
+// fixes returns the patches that fix defects of the base.
 func (s patchSet) fixes() []patch {
 	end := 0
 	for end < len(s.patches) && s.patches[end].msg.isFix() {
