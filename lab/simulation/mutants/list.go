@@ -354,8 +354,8 @@ var All = []Mutant{
 	// The gate goes off.
 	{
 		Name: "left-waiting-for-ever", File: next, World: "gate", Rules: []string{"gate off, never stuck", "rule 7, never stuck"},
-		Old: "if len(s.retries) == 0 || !wasWaiting {",
-		New: "if MUTANT || len(s.retries) == 0 || !wasWaiting {",
+		Old: "if !isStuck && ",
+		New: "if MUTANT || !isStuck && ",
 	},
 	{
 		Name: "left-waiting-and-early", File: next, World: "gate", Rules: []string{"gate off, never early"},

@@ -28,7 +28,7 @@ import (
 
 // updateFinalizers writes whether ac has Kueue's finalizer, and the rest as it is
 // stored: Go's type would write quantities in spec.retry in another form, "0.1" as
-// "100m", which tools that compare take for a change.
+// "100m", which tools that compare take for a change. The manager has no right to patch it.
 func (r *AdmissionCheckReconciler) updateFinalizers(ctx context.Context, ac *kueue.AdmissionCheck) error {
 	stored := &unstructured.Unstructured{}
 	stored.SetGroupVersionKind(kueue.SchemeGroupVersion.WithKind("AdmissionCheck"))

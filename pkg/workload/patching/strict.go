@@ -19,8 +19,8 @@ package patching
 import "sigs.k8s.io/kueue/pkg/features"
 
 // WithStrictForChecks has the write of a Workload that has, or is to get, admission checks
-// conflict if it is stale, whatever the options before it say: it could undo a Retry. Those
-// without are not worse off.
+// conflict if it is stale, whatever the options before it say: it could undo a Retry. A
+// Workload without checks is written as without the gate.
 func WithStrictForChecks(checks int) PatchStatusOption {
 	return func(o *patchStatusOptions) {
 		if checks > 0 && features.Enabled(features.ACRequeueAfter) {

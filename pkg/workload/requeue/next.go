@@ -109,7 +109,8 @@ var rules = []func(*state) (Step, bool){
 // Next returns the next step for an unfinished workload at the time now. Policies has the
 // retry policies of its checks.
 //
-// With the gate ACRequeueAfter off it only requeues what the gate has left waiting.
+// With the gate ACRequeueAfter off it only requeues those without quota that would be stuck,
+// or would be admitted with an answer from before their eviction.
 func Next(wl *kueue.Workload, now time.Time, policies Policies) Step {
 	if len(wl.Status.AdmissionChecks) == 0 && !IsWaitingForRetry(wl) {
 		return Step{Action: None}
@@ -212,19 +213,21 @@ func deadlineOver(s *state) (Step, bool) {
 	return s.step(Requeue), true
 }
 
-// gateOff requeues, at its requeueAt, a workload without quota that has a check in Retry: the
+// gateOff requeues a workload without quota at its requeueAt if a check is in Retry: the
 // scheduler refuses it, and without the gate only an eviction from its quota resets the check.
+// So it does if the gate left it waiting with a check that was Ready before the eviction.
 // A deactivated one is reset: the deactivation removes requeueAt, and NeedsRequeueAtUpdate,
 // which looks at the delays alone, would set it again.
 func (s *state) gateOff() Step {
-	wasWaiting := IsWaitingForRetry(s.wl) || !RequeueAt(s.wl).IsZero()
-	if len(s.retries) == 0 || !wasWaiting {
+	isWaiting := IsWaitingForRetry(s.wl)
+	isStuck := len(s.retries) > 0 && (isWaiting || !RequeueAt(s.wl).IsZero())
+	if !isStuck && !(isWaiting && isReadySinceBeforeEviction(s.wl)) {
 		return Step{Action: None}
 	}
 	if step, isInactive := inactive(s); isInactive {
 		return step
 	}
-	if workload.HasQuotaReservation(s.wl) || s.now.Before(RequeueAt(s.wl)) {
+	if workload.HasQuotaReservation(s.wl) || workload.HasRejectedChecks(s.wl) || s.now.Before(RequeueAt(s.wl)) {
 		return Step{Action: None}
 	}
 	return s.step(Requeue)

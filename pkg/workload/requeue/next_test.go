@@ -267,6 +267,30 @@ func TestNext(t *testing.T) {
 			wl:      waiting().AdmissionChecks(retryCheck("a", at(-20), ptr.To[int32](10))).RequeueState(nil, requeueAt(0)).Obj(),
 			want:    step{Action: Requeue, Until: at(0)},
 		},
+		"gate off: rejected while it waited": {
+			gateOff: true,
+			wl: waiting().AdmissionChecks(retryCheck("a", at(-20), ptr.To[int32](10)), checkIn("b", kueue.CheckStateRejected)).
+				RequeueState(nil, requeueAt(0)).Obj(),
+			want: step{Action: None},
+		},
+		"gate off: the retry is withdrawn, an answer is from before the eviction": {
+			gateOff: true,
+			wl: waiting().AdmissionChecks(checkIn("a", kueue.CheckStatePending), checkIn("b", kueue.CheckStateReady)).
+				RequeueState(nil, requeueAt(0)).Obj(),
+			want: step{Action: Requeue},
+		},
+		"gate off: the same, not yet": {
+			gateOff: true,
+			wl: waiting().AdmissionChecks(checkIn("a", kueue.CheckStatePending), checkIn("b", kueue.CheckStateReady)).
+				RequeueState(nil, requeueAt(50)).Obj(),
+			want: step{Action: None},
+		},
+		"gate off: the base's backoff, an answer is from after the eviction": {
+			gateOff: true,
+			wl: waiting().AdmissionChecks(kueue.AdmissionCheckState{Name: "b", State: kueue.CheckStateReady, LastTransitionTime: metav1.NewTime(at(-10))}).
+				RequeueState(nil, requeueAt(0)).Obj(),
+			want: step{Action: None},
+		},
 		"gate off: not yet": {
 			gateOff: true,
 			wl:      waiting().AdmissionChecks(retryCheck("a", at(-20), ptr.To[int32](60))).RequeueState(nil, requeueAt(50)).Obj(),
@@ -392,6 +416,7 @@ func TestResetDeactivated(t *testing.T) {
 		AdmissionChecks(
 			kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStateRetry, RequeueAfterSeconds: ptr.To[int32](60), RetryCount: ptr.To[int32](2)},
 			kueue.AdmissionCheckState{Name: "b", State: kueue.CheckStateRejected},
+			checkIn("c", kueue.CheckStateReady),
 		).Obj()
 	ResetDeactivated(wl, testNow)
 	message := "The workload is deactivated due to words"
@@ -406,6 +431,7 @@ func TestResetDeactivated(t *testing.T) {
 	wantChecks := []kueue.AdmissionCheckState{
 		{Name: "a", State: kueue.CheckStatePending, LastTransitionTime: metav1.NewTime(testNow), Message: reset + "Retry"},
 		{Name: "b", State: kueue.CheckStatePending, LastTransitionTime: metav1.NewTime(testNow), Message: reset + "Rejected"},
+		{Name: "c", State: kueue.CheckStatePending, LastTransitionTime: metav1.NewTime(testNow), Message: reset + "Ready"},
 	}
 	if diff := cmp.Diff(wantChecks, wl.Status.AdmissionChecks); diff != "" {
 		t.Errorf("Unexpected checks after the deactivation (-want,+got):\n%s", diff)

@@ -84,7 +84,7 @@ func (s Step) Requeue(wl *kueue.Workload, now time.Time) {
 		check := &wl.Status.AdmissionChecks[i]
 		switch check.State {
 		case kueue.CheckStateReady:
-			check.RetryCount = nil // in a merge patch
+			check.RetryCount = nil // removed, since this is written by a merge patch
 		case kueue.CheckStateRetry:
 			count := ptr.Deref(check.RetryCount, 0)
 			if count < math.MaxInt32 {
@@ -111,14 +111,16 @@ func ResetDeactivated(wl *kueue.Workload, now time.Time) {
 		if !workload.HasQuotaReservation(wl) {
 			workload.SetRequeuedCondition(wl, reason, message, false)
 		}
-		for i := range wl.Status.AdmissionChecks {
-			if check := &wl.Status.AdmissionChecks[i]; check.State != kueue.CheckStatePending {
-				resetCheck(check, nil, now)
-			}
-		}
 	}
 	apimeta.RemoveStatusCondition(&wl.Status.Conditions, kueue.WorkloadDeactivationTarget)
-	clearRetryState(wl, now)
+	wl.Status.RequeueState = nil
+	for i := range wl.Status.AdmissionChecks {
+		check := &wl.Status.AdmissionChecks[i]
+		if check.State != kueue.CheckStatePending {
+			resetCheck(check, nil, now)
+		}
+		check.RequeueAfterSeconds, check.PolicyDelaySeconds, check.RetryCount = nil, nil, nil
+	}
 }
 
 func hasCountsOfReadyChecks(wl *kueue.Workload) bool {
@@ -136,15 +138,13 @@ func isRetryState(check kueue.AdmissionCheckState) bool {
 	return check.State == kueue.CheckStateRetry || check.RequeueAfterSeconds != nil || check.PolicyDelaySeconds != nil || ptr.Deref(check.RetryCount, 0) > 0
 }
 
-func clearRetryState(wl *kueue.Workload, now time.Time) {
-	wl.Status.RequeueState = nil
-	for i := range wl.Status.AdmissionChecks {
-		check := &wl.Status.AdmissionChecks[i]
-		if check.State == kueue.CheckStateRetry || check.State == kueue.CheckStateRejected {
-			resetCheck(check, nil, now)
-		}
-		check.RequeueAfterSeconds, check.PolicyDelaySeconds, check.RetryCount = nil, nil, nil
-	}
+// isReadySinceBeforeEviction returns true if a check was Ready before the eviction. Without
+// the gate an eviction resets it.
+func isReadySinceBeforeEviction(wl *kueue.Workload) bool {
+	evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
+	return evicted != nil && slices.ContainsFunc(wl.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
+		return check.State == kueue.CheckStateReady && check.LastTransitionTime.Before(&evicted.LastTransitionTime)
+	})
 }
 
 func resetCheck(check *kueue.AdmissionCheckState, retryCount *int32, now time.Time) {
