@@ -56,6 +56,7 @@ var rules = map[string]string{
 	"rule 5":                   "no status of a workload that waits is written to say the same",
 	"rule 5, no rest":          "Kueue comes to an end",
 	"rule 6":                   "a requeue has all checks Pending, without delays",
+	"rule 6, answer":           "no answer of a check from before the eviction counts after it",
 	"rule 6, owner":            "Kueue does not own a delay that a controller has applied",
 	"rule 6 and 10":            "each retry counts once, and a success has its check count from 0",
 	"rule 7, never early":      "nothing is requeued or reserved before its deadline",
@@ -93,6 +94,8 @@ type judge struct {
 	first error
 	// revision of the last change that somebody else than Kueue made to a check.
 	spoken map[string]map[kueue.AdmissionCheckReference]int
+	// kept are the checks that were Ready when the workload was evicted, and are so still.
+	kept map[string]map[kueue.AdmissionCheckReference]bool
 	// known is the newest revision of a workload that a process has seen.
 	known map[string]map[string]int
 	// cached is the same without what it has written itself.
@@ -241,6 +244,7 @@ func newJudge(w *World) *judge {
 		reactivated:    make(map[string]bool),
 		untold:         make(map[string]bool),
 		spoken:         make(map[string]map[kueue.AdmissionCheckReference]int),
+		kept:           make(map[string]map[kueue.AdmissionCheckReference]bool),
 		known:          make(map[string]map[string]int),
 		cached:         make(map[string]map[string]int),
 		cachedAt:       make(map[string]map[string]time.Time),

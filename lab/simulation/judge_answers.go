@@ -19,6 +19,7 @@ package simulation
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -32,6 +33,7 @@ import (
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/features"
+	"sigs.k8s.io/kueue/pkg/workload"
 
 	"kueue-acrequeueafter/lab/simulation/memapi"
 )
@@ -72,6 +74,7 @@ func (j *judge) spoke(write memapi.Write, old, wl *kueue.Workload) {
 			j.asked[wl.Name] = make(map[kueue.AdmissionCheckReference]asked)
 		}
 		j.spoken[wl.Name][check.Name] = j.lastRevision
+		delete(j.kept[wl.Name], check.Name)
 		delete(j.asked[wl.Name], check.Name)
 		if check.State == kueue.CheckStateRetry {
 			j.asked[wl.Name][check.Name] = j.asks(old, wl, check)
@@ -146,4 +149,21 @@ func sameCheck(a, b kueue.AdmissionCheckState) bool {
 func isOwnCheck(name kueue.AdmissionCheckReference, process, manager string) bool {
 	return isProvisioning(name) && (manager == process || manager == kueue.ProvisioningRequestControllerName) ||
 		name == multiKueueCheck && (manager == process || manager == kueue.MultiKueueControllerName)
+}
+
+// keptAnswers: an eviction that leaves the checks as they are is followed by a reset of all.
+func (j *judge) keptAnswers(old, wl *kueue.Workload, evictedNow bool) {
+	if evictedNow || j.kept[wl.Name] == nil {
+		j.kept[wl.Name] = make(map[kueue.AdmissionCheckReference]bool)
+	}
+	kept := j.kept[wl.Name]
+	for _, check := range wl.Status.AdmissionChecks {
+		kept[check.Name] = check.State == kueue.CheckStateReady && (kept[check.Name] || evictedNow)
+	}
+	maps.DeleteFunc(kept, func(name kueue.AdmissionCheckReference, isKept bool) bool {
+		return !isKept || workloadCheck(wl, name) == nil
+	})
+	if !workload.HasQuotaReservation(old) && workload.HasQuotaReservation(wl) && len(kept) > 0 {
+		j.fail("rule 6, answer", "quota is reserved for %s with answers of %v from before its eviction: %s", wl.Name, slices.Sorted(maps.Keys(kept)), describe(wl))
+	}
 }

@@ -42,6 +42,7 @@ func (j *judge) statusWrite(process, manager string, old, wl *kueue.Workload) {
 	if !workload.IsActive(wl) && wl.Status.RequeueState == nil {
 		delete(j.podsReadyUntil, wl.Name)
 	}
+	j.keptAnswers(old, wl, evictedNow || takenOut(old, wl))
 	if !features.Enabled(features.ACRequeueAfter) {
 		j.statusWriteGateOff(old, wl)
 		return

@@ -230,6 +230,15 @@ var corpus = []handmade{
 		},
 	},
 	{
+		// The other check has answered before the eviction.
+		name: "gate off, and the retry is withdrawn",
+		Schedule: Schedule{
+			Config: Config{Replicas: 1, SwitchGate: true, EndsOff: true},
+			Steps: []Step{{Op: OpSettle}, {Op: OpAnswer, A: 1}, {Op: OpSettle}, {Op: OpRetry, C: 5}, {Op: OpSettle}, {Op: OpGate}, {Op: OpSettle}, {Op: OpAnswer, C: 1},
+				{Op: OpSettle}},
+		},
+	},
+	{
 		// The scheduler has an older copy than the cache, and the cache than the queue.
 		name: "requeued while the scheduler tries",
 		Schedule: Schedule{

@@ -354,8 +354,13 @@ var All = []Mutant{
 	// The gate goes off.
 	{
 		Name: "left-waiting-for-ever", File: next, World: "gate", Rules: []string{"gate off, never stuck", "rule 7, never stuck"},
-		Old: "if !isStuck && ",
-		New: "if MUTANT || !isStuck && ",
+		Old: "if len(s.retries) == 0 || !isWaiting",
+		New: "if MUTANT || len(s.retries) == 0 || !isWaiting",
+	},
+	{
+		Name: "answer-of-before-the-eviction", File: next, World: "gate", Rules: []string{"rule 6, answer"},
+		Old: "isWaiting && isReady",
+		New: "!MUTANT && isWaiting && isReady",
 	},
 	{
 		Name: "left-waiting-and-early", File: next, World: "gate", Rules: []string{"gate off, never early"},

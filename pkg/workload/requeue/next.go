@@ -58,6 +58,8 @@ const (
 	Requeue Action = "Requeue"
 	// ResetCounts sets the retry counts of the checks that are Ready to 0.
 	ResetCounts Action = "ResetCounts"
+	// ResetReady sets the checks that are Ready to Pending.
+	ResetReady Action = "ResetReady"
 )
 
 // Retry is what a check in the state Retry asks for.
@@ -109,8 +111,8 @@ var rules = []func(*state) (Step, bool){
 // Next returns the next step for an unfinished workload at the time now. Policies has the
 // retry policies of its checks.
 //
-// With the gate ACRequeueAfter off it only requeues those without quota that would be stuck,
-// or would be admitted with an answer from before their eviction.
+// With the gate ACRequeueAfter off it only looks after workloads without quota that would be
+// stuck, or be admitted with an answer from before their eviction.
 func Next(wl *kueue.Workload, now time.Time, policies Policies) Step {
 	if len(wl.Status.AdmissionChecks) == 0 && !IsWaitingForRetry(wl) {
 		return Step{Action: None}
@@ -215,13 +217,15 @@ func deadlineOver(s *state) (Step, bool) {
 
 // gateOff requeues a workload without quota at its requeueAt if a check is in Retry: the
 // scheduler refuses it, and without the gate only an eviction from its quota resets the check.
-// So it does if the gate left it waiting with a check that was Ready before the eviction.
 // A deactivated one is reset: the deactivation removes requeueAt, and NeedsRequeueAtUpdate,
-// which looks at the delays alone, would set it again.
+// which looks at the delays alone, would set it again. What an eviction with the gate on has
+// left Ready is reset at once.
 func (s *state) gateOff() Step {
 	isWaiting := IsWaitingForRetry(s.wl)
-	isStuck := len(s.retries) > 0 && (isWaiting || !RequeueAt(s.wl).IsZero())
-	if !isStuck && !(isWaiting && isReadySinceBeforeEviction(s.wl)) {
+	if isWaiting && isReadySinceBeforeEviction(s.wl) {
+		return Step{Action: ResetReady}
+	}
+	if len(s.retries) == 0 || !isWaiting && RequeueAt(s.wl).IsZero() {
 		return Step{Action: None}
 	}
 	if step, isInactive := inactive(s); isInactive {

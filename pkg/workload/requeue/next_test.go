@@ -273,19 +273,18 @@ func TestNext(t *testing.T) {
 				RequeueState(nil, requeueAt(0)).Obj(),
 			want: step{Action: None},
 		},
-		"gate off: the retry is withdrawn, an answer is from before the eviction": {
+		"gate off: an answer is from before the eviction": {
 			gateOff: true,
-			wl: waiting().AdmissionChecks(checkIn("a", kueue.CheckStatePending), checkIn("b", kueue.CheckStateReady)).
-				RequeueState(nil, requeueAt(0)).Obj(),
-			want: step{Action: Requeue},
-		},
-		"gate off: the same, not yet": {
-			gateOff: true,
-			wl: waiting().AdmissionChecks(checkIn("a", kueue.CheckStatePending), checkIn("b", kueue.CheckStateReady)).
+			wl: waiting().AdmissionChecks(retryCheck("a", at(-20), ptr.To[int32](60)), checkIn("b", kueue.CheckStateReady)).
 				RequeueState(nil, requeueAt(50)).Obj(),
-			want: step{Action: None},
+			want: step{Action: ResetReady},
 		},
-		"gate off: the base's backoff, an answer is from after the eviction": {
+		"gate off: an answer is from before the next reservation": {
+			gateOff: true,
+			wl:      reserved().Condition(requeuedFalse(kueue.WorkloadEvictedByAdmissionCheck)).AdmissionChecks(checkIn("b", kueue.CheckStateReady)).Obj(),
+			want:    step{Action: None},
+		},
+		"gate off: an answer is from after the eviction": {
 			gateOff: true,
 			wl: waiting().AdmissionChecks(kueue.AdmissionCheckState{Name: "b", State: kueue.CheckStateReady, LastTransitionTime: metav1.NewTime(at(-10))}).
 				RequeueState(nil, requeueAt(0)).Obj(),

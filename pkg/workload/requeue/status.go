@@ -138,11 +138,19 @@ func isRetryState(check kueue.AdmissionCheckState) bool {
 	return check.State == kueue.CheckStateRetry || check.RequeueAfterSeconds != nil || check.PolicyDelaySeconds != nil || ptr.Deref(check.RetryCount, 0) > 0
 }
 
-// isReadySinceBeforeEviction returns true if a check was Ready before the eviction. Without
-// the gate an eviction resets it.
+// ResetReadyChecks resets the checks that are Ready, as an eviction does without the gate.
+func ResetReadyChecks(wl *kueue.Workload, now time.Time) {
+	for i := range wl.Status.AdmissionChecks {
+		if check := &wl.Status.AdmissionChecks[i]; check.State == kueue.CheckStateReady {
+			resetCheck(check, nil, now)
+		}
+	}
+}
+
+// isReadySinceBeforeEviction returns true if a check was Ready before the eviction, and is so still.
 func isReadySinceBeforeEviction(wl *kueue.Workload) bool {
 	evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
-	return evicted != nil && slices.ContainsFunc(wl.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
+	return workloadevict.IsEvicted(wl) && slices.ContainsFunc(wl.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
 		return check.State == kueue.CheckStateReady && check.LastTransitionTime.Before(&evicted.LastTransitionTime)
 	})
 }
