@@ -91,7 +91,7 @@ func (r *WorkloadReconciler) reconcileRetryOfChecks(ctx context.Context, wl *kue
 func (r *WorkloadReconciler) evictForRetry(ctx context.Context, wl *kueue.Workload, step requeue.Step, now time.Time) error {
 	cqName := ptr.Deref(wl.Status.Admission, kueue.Admission{}).ClusterQueue
 	release := !workload.IsAdmitted(wl) && !isReleasedLater(wl)
-	// Evict sets the condition once more. It is True by then, and keeps the time of Record.
+	// Record sets the time of Evicted, rounded up. Evict keeps it, since the condition is True by then.
 	err := r.evictByCheck(ctx, wl, step.EvictionMessage(), func(wl *kueue.Workload) {
 		step.Record(wl)
 		if release {

@@ -76,14 +76,14 @@ func delaySeconds(policy *kueue.AdmissionCheckRetryPolicy, uid types.UID, check 
 		if policy.Factor != nil {
 			factor = policy.Factor.AsApproximateFloat64()
 		}
-		if delay > 0 { // 0 times what no number can hold is none
+		if delay > 0 { // 0 times infinity is NaN
 			delay = min(delay*math.Pow(factor, float64(count)), float64(ptr.Deref(policy.MaxDelaySeconds, math.MaxInt32)))
 		}
 	}
 	if policy.Jitter != nil {
 		delay += delay * policy.Jitter.AsApproximateFloat64() * fraction(uid, check.Name, count)
 	}
-	// What a factor such as 1.1 has too much in its last digits is no second.
+	// The rounding error of a factor such as 1.1 must not add a second.
 	return int32(min(math.Ceil(delay-1e-6), math.MaxInt32))
 }
 
