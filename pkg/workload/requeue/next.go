@@ -26,8 +26,6 @@ import (
 	"time"
 
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/features"
@@ -241,21 +239,6 @@ func (s *state) step(action Action) Step {
 	return Step{Action: action, Retries: s.retries, Until: s.until, EvictedAt: s.evictedAt}
 }
 
-// IsWaitingForRetry returns true if the workload was recorded to wait for the retry of its checks.
-func IsWaitingForRetry(wl *kueue.Workload) bool {
-	requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
-	return requeued != nil && requeued.Status == metav1.ConditionFalse && requeued.Reason == kueue.WorkloadEvictedByAdmissionCheck
-}
-
-// MustWait returns true if the workload must not be queued: because Requeued is False,
-// for whatever reason, or because a check asks for a retry or rejects the workload and
-// that was not acted on yet.
-func MustWait(wl *kueue.Workload) bool {
-	return features.Enabled(features.ACRequeueAfter) &&
-		(apimeta.IsStatusConditionFalse(wl.Status.Conditions, kueue.WorkloadRequeued) ||
-			workload.HasRetryChecks(wl) || workload.HasRejectedChecks(wl))
-}
-
 // retriesOf returns the checks in Retry, with their delays.
 func retriesOf(wl *kueue.Workload, policies Policies) []Retry {
 	var retries []Retry
@@ -300,9 +283,9 @@ func mustEvict(wl *kueue.Workload, now time.Time) bool {
 	return !IsWaitingForRetry(wl) && !now.Before(RequeueAt(wl)) && !workload.IsElasticWorkload(wl)
 }
 
-// backoffUntil returns the requeueAt that is not due to the checks. That of
-// WaitForPodsReady may have been moved by the checks since, and then stays where it is. So
-// does one with a count that no check asks for: it may be from before the gate was on.
+// backoffUntil returns the requeueAt that a backoff has set, not the checks. After a timeout of
+// WaitForPodsReady it stays where it is, also if the checks have moved it since. So it does if no
+// check asks for a retry and a timeout was counted: it may be from before the gate was on.
 func backoffUntil(wl *kueue.Workload, retries []Retry) time.Time {
 	_, byPodsReady := workloadevict.IsEvictedByPodsReadyTimeout(wl)
 	isCounted := wl.Status.RequeueState != nil && wl.Status.RequeueState.Count != nil
@@ -311,14 +294,6 @@ func backoffUntil(wl *kueue.Workload, retries []Retry) time.Time {
 		return time.Time{}
 	}
 	return RequeueAt(wl)
-}
-
-// RequeueAt returns the time until which the workload waits, or zero.
-func RequeueAt(wl *kueue.Workload) time.Time {
-	if wl.Status.RequeueState == nil {
-		return time.Time{}
-	}
-	return ptr.Deref(wl.Status.RequeueState.RequeueAt, metav1.Time{}).Time
 }
 
 func later(a, b time.Time) time.Time {

@@ -33,6 +33,29 @@ import (
 	workloadpatching "sigs.k8s.io/kueue/pkg/workload/patching"
 )
 
+// IsWaitingForRetry returns true if the workload was recorded to wait for the retry of its checks.
+func IsWaitingForRetry(wl *kueue.Workload) bool {
+	requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
+	return requeued != nil && requeued.Status == metav1.ConditionFalse && requeued.Reason == kueue.WorkloadEvictedByAdmissionCheck
+}
+
+// MustWait returns true if the workload must not be queued: because Requeued is False,
+// for whatever reason, or because a check asks for a retry or rejects the workload and
+// that was not acted on yet.
+func MustWait(wl *kueue.Workload) bool {
+	return features.Enabled(features.ACRequeueAfter) &&
+		(apimeta.IsStatusConditionFalse(wl.Status.Conditions, kueue.WorkloadRequeued) ||
+			workload.HasRetryChecks(wl) || workload.HasRejectedChecks(wl))
+}
+
+// RequeueAt returns the time until which the workload waits, or zero.
+func RequeueAt(wl *kueue.Workload) time.Time {
+	if wl.Status.RequeueState == nil {
+		return time.Time{}
+	}
+	return ptr.Deref(wl.Status.RequeueState.RequeueAt, metav1.Time{}).Time
+}
+
 // IsRecorded returns true if the workload waits as the step says. The messages of checks
 // may change as often as they like.
 func (s Step) IsRecorded(wl *kueue.Workload) bool {
