@@ -431,6 +431,8 @@ func (j *judge) onWrite(write memapi.Write) {
 			j.requestDeleted(write)
 		case "Workload":
 			delete(j.silent, write.Old.GetName())
+			delete(j.requests, write.Old.GetName())
+			delete(j.kept, write.Old.GetName())
 			if wl := j.world.workload(write.Old); workload.HasQuotaReservation(wl) && !workloadfinish.IsFinished(wl) {
 				j.releases(wl)
 			}
