@@ -354,8 +354,8 @@ var All = []Mutant{
 	// The gate goes off.
 	{
 		Name: "left-waiting-for-ever", File: next, World: "gate", Rules: []string{"gate off, never stuck", "rule 7, never stuck"},
-		Old: "if len(s.retries) == 0 || !isWaiting",
-		New: "if MUTANT || len(s.retries) == 0 || !isWaiting",
+		Old: "if len(s.retries) > 0 && (isWaiting",
+		New: "if !MUTANT && len(s.retries) > 0 && (isWaiting",
 	},
 	{
 		Name: "answer-of-before-the-eviction", File: next, World: "gate", Rules: []string{"rule 6, answer"},
@@ -364,8 +364,8 @@ var All = []Mutant{
 	},
 	{
 		Name: "left-waiting-and-early", File: next, World: "gate", Rules: []string{"gate off, never early"},
-		Old: "|| s.now.Before(RequeueAt(s.wl)) {",
-		New: "|| !MUTANT && s.now.Before(RequeueAt(s.wl)) {",
+		Old: "&& !s.now.Before(RequeueAt(s.wl)) {",
+		New: "&& (MUTANT || !s.now.Before(RequeueAt(s.wl))) {",
 	},
 	{
 		Name: "left-waiting-and-deactivated", File: next, Test: "pkg/workload/requeue TestNext",

@@ -220,19 +220,18 @@ func deadlineOver(s *state) (Step, bool) {
 // left Ready is reset at once.
 func (s *state) gateOff() Step {
 	isWaiting := IsWaitingForRetry(s.wl)
+	if len(s.retries) > 0 && (isWaiting || !RequeueAt(s.wl).IsZero()) {
+		if step, isInactive := inactive(s); isInactive {
+			return step
+		}
+		if !workload.HasQuotaReservation(s.wl) && !workload.HasRejectedChecks(s.wl) && !s.now.Before(RequeueAt(s.wl)) {
+			return s.step(Requeue)
+		}
+	}
 	if isWaiting && isReadySinceBeforeEviction(s.wl) {
 		return Step{Action: ResetReady}
 	}
-	if len(s.retries) == 0 || !isWaiting && RequeueAt(s.wl).IsZero() {
-		return Step{Action: None}
-	}
-	if step, isInactive := inactive(s); isInactive {
-		return step
-	}
-	if workload.HasQuotaReservation(s.wl) || workload.HasRejectedChecks(s.wl) || s.now.Before(RequeueAt(s.wl)) {
-		return Step{Action: None}
-	}
-	return s.step(Requeue)
+	return Step{Action: None}
 }
 
 func (s *state) step(action Action) Step {
