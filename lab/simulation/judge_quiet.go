@@ -96,7 +96,7 @@ func (j *judge) quiet() error {
 		if workload.HasQuotaReservation(wl) && canStop && !workload.HasUnhealthyNodes(wl) && wl.Spec.QueueName == localQueue && j.isDrained() {
 			j.fail("rule 11", "the queue is drained, and the quota is held: %s", describe(wl))
 		}
-		if retry > 0 && workload.HasQuotaReservation(wl) && canStop {
+		if retry > 0 && workload.HasQuotaReservation(wl) && isReleased {
 			j.fail("rule 3", "a check asks for a retry, and the quota is held: %s", describe(wl))
 		}
 		until := j.deadline(wl)
@@ -144,10 +144,12 @@ func staysWhereItWas(wl *kueue.Workload) bool {
 	return requeueStateCount(wl) > 0 && time.Until(requeueAt(wl)) > time.Hour
 }
 
-// isActiveElsewhere: the base removes the job of a deactivated workload from MultiKueue's worker
-// before it has stopped, and the copy here may stay active, and keep the quota.
+// isActiveElsewhere: MultiKueue's worker has lost the workload before its job has stopped there
+// (the base removes it with a deactivation, and somebody may delete it), so that the copy of the
+// job here may stay active, and keep the quota.
 func (w *World) isActiveElsewhere(wl *kueue.Workload) bool {
-	return w.config.MultiKueue && jobsAreManagedBy && workload.HasQuotaReservation(wl) && workloadevict.IsEvictedByDeactivation(wl)
+	return w.config.MultiKueue && jobsAreManagedBy && workload.HasQuotaReservation(wl) && workloadevict.IsEvicted(wl) &&
+		(workloadevict.IsEvictedByDeactivation(wl) || !w.isInWorker(wl))
 }
 
 // isPending: it is to be in the queue, whether it waits or not.

@@ -24,6 +24,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -337,6 +338,13 @@ func (k *worker) run(wl *kueue.Workload, admitted bool) bool {
 	}
 	k.world.note("in %s job %s has %d pods", k.name, job.Name, active)
 	return true
+}
+
+// isInWorker returns true if a worker has the workload.
+func (w *World) isInWorker(wl *kueue.Workload) bool {
+	return slices.ContainsFunc(w.workers, func(k *worker) bool {
+		return k.api.Get(workloads, client.ObjectKeyFromObject(wl)) != nil
+	})
 }
 
 // runWorkers runs the jobs in the workers, and returns whether there was anything to do.
