@@ -151,7 +151,8 @@ func isOwnCheck(name kueue.AdmissionCheckReference, process, manager string) boo
 		name == multiKueueCheck && (manager == process || manager == kueue.MultiKueueControllerName)
 }
 
-// keptAnswers: an eviction that leaves the checks as they are is followed by a reset of all.
+// keptAnswers: an eviction that leaves the checks as they are is followed by a reset of all. With
+// the gate off they are reset only if a check still asks for a retry.
 func (j *judge) keptAnswers(old, wl *kueue.Workload, evictedNow bool) {
 	if evictedNow || j.kept[wl.Name] == nil {
 		j.kept[wl.Name] = make(map[kueue.AdmissionCheckReference]bool)
@@ -163,7 +164,7 @@ func (j *judge) keptAnswers(old, wl *kueue.Workload, evictedNow bool) {
 	maps.DeleteFunc(kept, func(name kueue.AdmissionCheckReference, isKept bool) bool {
 		return !isKept || workloadCheck(wl, name) == nil
 	})
-	if !workload.HasQuotaReservation(old) && workload.HasQuotaReservation(wl) && len(kept) > 0 {
+	if !workload.HasQuotaReservation(old) && workload.HasQuotaReservation(wl) && len(kept) > 0 && !j.world.config.SwitchGate {
 		j.fail("rule 6, answer", "quota is reserved for %s with answers of %v from before its eviction: %s", wl.Name, slices.Sorted(maps.Keys(kept)), describe(wl))
 	}
 }

@@ -119,7 +119,7 @@ func (j *judge) statusWriteGateOff(old, wl *kueue.Workload) {
 	if until := requeueAt(old); slices.ContainsFunc(old.Status.AdmissionChecks, isReset) && !workload.HasQuotaReservation(old) && !isDeactivation(wl) && !isDeactivation(old) && j.decided.Before(until) {
 		j.fail("gate off, never early", "%s is requeued although it has to wait until %s: %s", wl.Name, j.at(until), describe(old))
 	}
-	if !j.excused[wl.Name] && workload.IsActive(wl) && !isDeactivation(old) && !requeueAt(old).IsZero() && requeueAt(wl).IsZero() && !workload.HasQuotaReservation(old) && workload.HasRetryChecks(wl) {
+	if !j.excused[wl.Name] && workload.IsActive(wl) && !isDeactivation(old) && !requeueAt(old).IsZero() && requeueAt(wl).IsZero() && !workload.HasQuotaReservation(old) && workload.HasRetryChecks(wl) && !workload.HasRejectedChecks(wl) {
 		j.fail("gate off, never stuck", "its time is taken from %s, and its checks are left: %s", wl.Name, describe(wl))
 	}
 	for _, check := range old.Status.AdmissionChecks {

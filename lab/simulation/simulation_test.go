@@ -230,12 +230,11 @@ var corpus = []handmade{
 		},
 	},
 	{
-		// The other check has answered before the eviction.
-		name: "gate off, and the retry is withdrawn",
+		// Requeued is True, and requeueAt that of the check.
+		name: "gate off, a delay and a preemption, and gate on",
 		Schedule: Schedule{
-			Config: Config{Replicas: 1, SwitchGate: true, EndsOff: true},
-			Steps: []Step{{Op: OpSettle}, {Op: OpAnswer, A: 1}, {Op: OpSettle}, {Op: OpRetry, C: 5}, {Op: OpSettle}, {Op: OpGate}, {Op: OpSettle}, {Op: OpAnswer, C: 1},
-				{Op: OpSettle}},
+			Config: Config{Replicas: 1, Provisioning: true, SwitchGate: true, Late: true, Cohort: true, Controllers: 2},
+			Steps:  []Step{{Op: OpGate, B: 71}, {Op: OpRetry, A: 47, B: 199, C: 117}, {Op: OpAdvance, A: 4, B: 71, C: 1}, {Op: OpJob, A: 255}},
 		},
 	},
 	{

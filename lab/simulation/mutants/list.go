@@ -74,8 +74,8 @@ var All = []Mutant{
 	// Rule 3: evict at once.
 	{
 		Name: "reset-at-eviction", File: evict, Rules: []string{"rule 3"},
-		Old: "if !IsEvictedByDeactivation(w) &&",
-		New: "if !MUTANT && !IsEvictedByDeactivation(w) &&",
+		Old: "IsEvictedByAdmissionCheck(w); byCheck {",
+		New: "IsEvictedByAdmissionCheck(w); byCheck && !MUTANT {",
 	},
 	{
 		Name: "quota-released-before-the-job-stops", File: reconciler, Rules: []string{"rule 3"},
@@ -170,14 +170,14 @@ var All = []Mutant{
 	},
 	{
 		Name: "asleep-after-a-retry-that-was-withdrawn", File: heap, Test: "pkg/cache/queue TestRetryInQueues",
-		Old: "requeue.MustWait(oldInfo.Obj) == requeue.MustWait(wInfo.Obj) &&",
-		New: "(MUTANT || requeue.MustWait(oldInfo.Obj) == requeue.MustWait(wInfo.Obj)) &&",
+		Old: "!requeue.WaitChanged(oldInfo.Obj, wInfo.Obj) &&",
+		New: "(MUTANT || !requeue.WaitChanged(oldInfo.Obj, wInfo.Obj)) &&",
 	},
 	{
 		// That of a list, which is added seconds later.
 		Name: "old-copy-queued", File: "pkg/cache/queue/retry_pending.go", Test: "pkg/cache/queue TestRetryInQueues",
-		Old: "return err == nil && version < queued",
-		New: "return err == nil && version < queued && !MUTANT",
+		Old: "if !features.Enabled(features.ACRequeueAfter) || q == nil ||",
+		New: "if MUTANT || !features.Enabled(features.ACRequeueAfter) || q == nil ||",
 	},
 	{
 		Name: "reserved-on-a-copy-without-checks", File: scheduler, Test: "pkg/scheduler TestScheduleOldVersion",
@@ -354,13 +354,13 @@ var All = []Mutant{
 	// The gate goes off.
 	{
 		Name: "left-waiting-for-ever", File: next, World: "gate", Rules: []string{"gate off, never stuck", "rule 7, never stuck"},
-		Old: "if len(s.retries) > 0 && (isWaiting",
-		New: "if !MUTANT && len(s.retries) > 0 && (isWaiting",
+		Old: "if len(s.retries) == 0 || !IsWaitingForRetry(s.wl) &&",
+		New: "if MUTANT || len(s.retries) == 0 || !IsWaitingForRetry(s.wl) &&",
 	},
 	{
-		Name: "answer-of-before-the-eviction", File: next, World: "gate", Rules: []string{"rule 6, answer"},
-		Old: "isWaiting && isReady",
-		New: "!MUTANT && isWaiting && isReady",
+		Name: "answer-of-before-the-eviction", File: evict, Test: "pkg/workload/evict TestPrepareForEvictionWithRetryChecks",
+		Old: "case check.State != kueue.CheckStateReady && !IsEvictedByDeactivation(w):",
+		New: "case (MUTANT || check.State != kueue.CheckStateReady) && !IsEvictedByDeactivation(w):",
 	},
 	{
 		Name: "left-waiting-and-early", File: next, World: "gate", Rules: []string{"gate off, never early"},

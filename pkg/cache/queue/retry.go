@@ -28,9 +28,8 @@ import (
 	"sigs.k8s.io/kueue/pkg/workload/requeue"
 )
 
-// latest returns the version of the workload that the client has. A second pass is due some
-// time after it was asked for, and its write on the version of then would be refused, again
-// and again.
+// latest returns the version of the workload that the client has. A second pass runs after a
+// delay, and a write based on the version from before would conflict each time.
 func (m *Manager) latest(ctx context.Context, wl *kueue.Workload) *kueue.Workload {
 	latest := &kueue.Workload{}
 	if !features.Enabled(features.ACRequeueAfter) || m.client.Get(ctx, client.ObjectKeyFromObject(wl), latest) != nil {

@@ -358,6 +358,26 @@ func TestRetryOfWorkloadWithoutQuota(t *testing.T) {
 	q.expect("without the retry", queuedWorkloads{Heap: []string{"wl@3"}})
 }
 
+// TestBackoffOfRequeuedWorkload verifies that a workload is queued when its backoff is over, with
+// Requeued=True before and after. The gate was off when it was preempted during the delay of a check.
+func TestBackoffOfRequeuedWorkload(t *testing.T) {
+	features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+	wl := retryTestWorkload("wl", "1").AdmissionChecks(checkInState(kueue.CheckStatePending)).
+		Condition(metav1.Condition{Type: kueue.WorkloadRequeued, Status: metav1.ConditionTrue, Reason: kueue.WorkloadEvictedByPreemption}).
+		RequeueState(nil, new(metav1.NewTime(time.Now().Add(time.Minute)))).Obj()
+	q := newRetryTestQueues(t)
+	q.addClusterQueue()
+	q.addLocalQueue()
+	q.addOrUpdate(wl)
+	q.expect("during the backoff", queuedWorkloads{Inadmissible: []string{"wl@1"}})
+
+	isOver := wl.DeepCopy()
+	isOver.ResourceVersion = "2"
+	isOver.Status.RequeueState = nil
+	q.addOrUpdate(isOver)
+	q.expect("after the backoff", queuedWorkloads{Heap: []string{"wl@2"}})
+}
+
 func TestRetryWhenQueuesAreMade(t *testing.T) {
 	objs := []client.Object{
 		retryTestWorkload("plain", "1").AdmissionChecks(checkInState(kueue.CheckStatePending)).Obj(),

@@ -80,8 +80,6 @@ func (r *WorkloadReconciler) reconcileRetryOfChecks(ctx context.Context, wl *kue
 		err = r.patchRetry(ctx, wl, func() { requeue.ResetDeactivated(wl, now) })
 	case requeue.ResetCounts:
 		err = r.patchRetry(ctx, wl, func() { workload.ResetRetryCounts(wl) })
-	case requeue.ResetReady:
-		err = r.patchRetry(ctx, wl, func() { requeue.ResetReadyChecks(wl, now) })
 	}
 	return true, result, client.IgnoreNotFound(err)
 }

@@ -778,13 +778,6 @@ func TestReconcileRetry(t *testing.T) {
 			workload:  waiting,
 			wantAfter: 49500 * time.Millisecond,
 		},
-		"gate off: left waiting, what was Ready before the eviction is reset": {
-			gates:         gateOff,
-			workload:      waiting.Clone().AdmissionChecks(withDelay(a, new(int32(60))), bReady).RequeueState(nil, requeueAt(50)),
-			wantWrites:    []string{merge},
-			wantNextAfter: new(49500 * time.Millisecond),
-			wantWorkload:  waiting.Clone().AdmissionChecks(withDelay(a, new(int32(60))), reset(bReady, nil)).RequeueState(nil, requeueAt(50)),
-		},
 		"rejected with all the words that a check may say": {
 			workload:   waiting.Clone().AdmissionChecks(a, longRejected),
 			wantWrites: []string{write}, wantNextWrites: []string{"update"},

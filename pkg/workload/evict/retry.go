@@ -24,27 +24,27 @@ import (
 	"sigs.k8s.io/kueue/pkg/features"
 )
 
-// resetChecksUnlessRetried leaves the checks as they are if one of them asks for a retry,
-// since all are reset when the workload is requeued, or rejects the workload, which is about
-// to be deactivated. A check that was Ready counts its retries from 0.
+// resetChecksUnlessRetried leaves the checks as they are in an eviction for a retry, since all
+// are reset when the workload is requeued. Another eviction leaves those which ask for a retry,
+// or reject the workload, and were not acted on yet; if they withdraw that, no answer from before
+// the eviction may count. A check that was Ready counts its retries from 0.
 func resetChecksUnlessRetried(w *kueue.Workload, now time.Time) {
 	if !features.Enabled(features.ACRequeueAfter) {
 		ResetChecksOnEviction(w, now)
 		return
 	}
-	if !IsEvictedByDeactivation(w) && slices.ContainsFunc(w.Status.AdmissionChecks, isRetryOrRejected) {
+	if _, byCheck := IsEvictedByAdmissionCheck(w); byCheck {
 		return
 	}
 	before := slices.Clone(w.Status.AdmissionChecks)
 	ResetChecksOnEviction(w, now)
 	for i, check := range before {
-		if check.State == kueue.CheckStateReady && check.RetryCount != nil {
-			// An apply would not remove a count that another field manager owns, too.
+		switch {
+		case check.State == kueue.CheckStateReady && check.RetryCount != nil:
+			// Set to 0, not nil: an apply cannot remove a field that another manager owns, too.
 			w.Status.AdmissionChecks[i].RetryCount = new(int32)
+		case check.State != kueue.CheckStateReady && !IsEvictedByDeactivation(w):
+			w.Status.AdmissionChecks[i] = check
 		}
 	}
-}
-
-func isRetryOrRejected(check kueue.AdmissionCheckState) bool {
-	return check.State == kueue.CheckStateRetry || check.State == kueue.CheckStateRejected
 }

@@ -65,12 +65,12 @@ func TestPrepareForEvictionWithRetryChecks(t *testing.T) {
 		"a retry, evicted for another reason: the delay still holds": {
 			checks:     []kueue.AdmissionCheckState{check("a", kueue.CheckStateRetry), check("b", kueue.CheckStateReady)},
 			reason:     kueue.WorkloadEvictedByPreemption,
-			wantChecks: []kueue.AdmissionCheckState{check("a", kueue.CheckStateRetry), check("b", kueue.CheckStateReady)},
+			wantChecks: []kueue.AdmissionCheckState{check("a", kueue.CheckStateRetry), reset("b", kueue.CheckStateReady, new(int32(0)))},
 		},
 		"a rejection that nobody has acted on is not lost": {
 			checks:     []kueue.AdmissionCheckState{check("a", kueue.CheckStateRejected), check("b", kueue.CheckStateReady)},
 			reason:     kueue.WorkloadEvictedByPreemption,
-			wantChecks: []kueue.AdmissionCheckState{check("a", kueue.CheckStateRejected), check("b", kueue.CheckStateReady)},
+			wantChecks: []kueue.AdmissionCheckState{check("a", kueue.CheckStateRejected), reset("b", kueue.CheckStateReady, new(int32(0)))},
 		},
 		"no retry: reset, what was ready counts from 0": {
 			checks:     []kueue.AdmissionCheckState{check("a", kueue.CheckStateReady), check("b", kueue.CheckStatePending)},

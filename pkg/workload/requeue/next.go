@@ -56,8 +56,6 @@ const (
 	Requeue Action = "Requeue"
 	// ResetCounts sets the retry counts of the checks that are Ready to 0.
 	ResetCounts Action = "ResetCounts"
-	// ResetReady sets the checks that are Ready to Pending.
-	ResetReady Action = "ResetReady"
 )
 
 // Retry is what a check in the state Retry asks for.
@@ -110,7 +108,7 @@ var rules = []func(*state) (Step, bool){
 // retry policies of its checks.
 //
 // With the gate ACRequeueAfter off it only looks after workloads without quota that would be
-// stuck, or be admitted with an answer from before their eviction.
+// stuck.
 func Next(wl *kueue.Workload, now time.Time, policies Policies) Step {
 	if len(wl.Status.AdmissionChecks) == 0 && !IsWaitingForRetry(wl) {
 		return Step{Action: None}
@@ -216,20 +214,16 @@ func deadlineOver(s *state) (Step, bool) {
 // gateOff requeues a workload without quota at its requeueAt if a check is in Retry: the
 // scheduler refuses it, and without the gate only an eviction from its quota resets the check.
 // A deactivated one is reset: the deactivation removes requeueAt, and NeedsRequeueAtUpdate,
-// which looks at the delays alone, would set it again. What an eviction with the gate on has
-// left Ready is reset at once.
+// which looks at the delays alone, would set it again.
 func (s *state) gateOff() Step {
-	isWaiting := IsWaitingForRetry(s.wl)
-	if len(s.retries) > 0 && (isWaiting || !RequeueAt(s.wl).IsZero()) {
-		if step, isInactive := inactive(s); isInactive {
-			return step
-		}
-		if !workload.HasQuotaReservation(s.wl) && !workload.HasRejectedChecks(s.wl) && !s.now.Before(RequeueAt(s.wl)) {
-			return s.step(Requeue)
-		}
+	if len(s.retries) == 0 || !IsWaitingForRetry(s.wl) && RequeueAt(s.wl).IsZero() {
+		return Step{Action: None}
 	}
-	if isWaiting && isReadySinceBeforeEviction(s.wl) {
-		return Step{Action: ResetReady}
+	if step, isInactive := inactive(s); isInactive {
+		return step
+	}
+	if !workload.HasQuotaReservation(s.wl) && !workload.HasRejectedChecks(s.wl) && !s.now.Before(RequeueAt(s.wl)) {
+		return s.step(Requeue)
 	}
 	return Step{Action: None}
 }
@@ -282,9 +276,9 @@ func mustEvict(wl *kueue.Workload, now time.Time) bool {
 	return !IsWaitingForRetry(wl) && !now.Before(RequeueAt(wl)) && !workload.IsElasticWorkload(wl)
 }
 
-// backoffUntil returns the requeueAt that a backoff has set, not the checks. After a timeout of
-// WaitForPodsReady it stays where it is, also if the checks have moved it since. So it does if no
-// check asks for a retry and a timeout was counted: it may be from before the gate was on.
+// backoffUntil returns requeueAt if a backoff has set it, and not the checks. After a timeout of
+// WaitForPodsReady it cannot be told apart, and is kept. So it is if a timeout was counted and no
+// check asks for a retry.
 func backoffUntil(wl *kueue.Workload, retries []Retry) time.Time {
 	_, byPodsReady := workloadevict.IsEvictedByPodsReadyTimeout(wl)
 	isCounted := wl.Status.RequeueState != nil && wl.Status.RequeueState.Count != nil

@@ -64,7 +64,6 @@ func TestNext(t *testing.T) {
 	type step struct {
 		Action Action
 		Until  time.Time
-		Reason string
 	}
 	admission := utiltestingapi.MakeAdmission("cq").Obj()
 	queued := func() *utiltestingapi.WorkloadWrapper { return utiltestingapi.MakeWorkload("wl", "ns").UID("uid") }
@@ -270,23 +269,6 @@ func TestNext(t *testing.T) {
 		"gate off: rejected while it waited": {
 			gateOff: true,
 			wl: waiting().AdmissionChecks(retryCheck("a", at(-20), ptr.To[int32](10)), checkIn("b", kueue.CheckStateRejected)).
-				RequeueState(nil, requeueAt(0)).Obj(),
-			want: step{Action: None},
-		},
-		"gate off: an answer is from before the eviction": {
-			gateOff: true,
-			wl: waiting().AdmissionChecks(retryCheck("a", at(-20), ptr.To[int32](60)), checkIn("b", kueue.CheckStateReady)).
-				RequeueState(nil, requeueAt(50)).Obj(),
-			want: step{Action: ResetReady},
-		},
-		"gate off: an answer is from before the next reservation": {
-			gateOff: true,
-			wl:      reserved().Condition(requeuedFalse(kueue.WorkloadEvictedByAdmissionCheck)).AdmissionChecks(checkIn("b", kueue.CheckStateReady)).Obj(),
-			want:    step{Action: None},
-		},
-		"gate off: an answer is from after the eviction": {
-			gateOff: true,
-			wl: waiting().AdmissionChecks(kueue.AdmissionCheckState{Name: "b", State: kueue.CheckStateReady, LastTransitionTime: metav1.NewTime(at(-10))}).
 				RequeueState(nil, requeueAt(0)).Obj(),
 			want: step{Action: None},
 		},

@@ -53,8 +53,8 @@ func (s Step) LimitMessage() string {
 }
 
 // delay returns the delay of a Retry without requeueAfterSeconds, in seconds, and whether a
-// policy gives one. It stays as it was recorded while the workload waits; what a controller
-// that applies a copy of its entry has brought back after the wait does not count.
+// policy gives one. While the workload waits, the recorded delay counts. Otherwise a recorded
+// one is ignored: a controller may have applied an old copy of its entry.
 func (p Policies) delay(wl *kueue.Workload, check kueue.AdmissionCheckState) (int32, bool) {
 	if check.PolicyDelaySeconds != nil && IsWaitingForRetry(wl) {
 		return *check.PolicyDelaySeconds, true

@@ -48,6 +48,13 @@ func MustWait(wl *kueue.Workload) bool {
 			workload.HasRetryChecks(wl) || workload.HasRejectedChecks(wl))
 }
 
+// WaitChanged returns true if the workload begins or ceases to wait, or waits until another time.
+// Without the gate a preempted one has the delay of its check as a backoff, and Requeued is True.
+func WaitChanged(oldWl, newWl *kueue.Workload) bool {
+	return features.Enabled(features.ACRequeueAfter) &&
+		(MustWait(oldWl) != MustWait(newWl) || !RequeueAt(oldWl).Equal(RequeueAt(newWl)))
+}
+
 // RequeueAt returns the time until which the workload waits, or zero.
 func RequeueAt(wl *kueue.Workload) time.Time {
 	if wl.Status.RequeueState == nil {
@@ -159,23 +166,6 @@ func hasRetryState(wl *kueue.Workload) bool {
 
 func isRetryState(check kueue.AdmissionCheckState) bool {
 	return check.State == kueue.CheckStateRetry || check.RequeueAfterSeconds != nil || check.PolicyDelaySeconds != nil || ptr.Deref(check.RetryCount, 0) > 0
-}
-
-// ResetReadyChecks resets the checks that are Ready, as an eviction does without the gate.
-func ResetReadyChecks(wl *kueue.Workload, now time.Time) {
-	for i := range wl.Status.AdmissionChecks {
-		if check := &wl.Status.AdmissionChecks[i]; check.State == kueue.CheckStateReady {
-			resetCheck(check, nil, now)
-		}
-	}
-}
-
-// isReadySinceBeforeEviction returns true if a check was Ready before the eviction, and is so still.
-func isReadySinceBeforeEviction(wl *kueue.Workload) bool {
-	evicted := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadEvicted)
-	return workloadevict.IsEvicted(wl) && slices.ContainsFunc(wl.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
-		return check.State == kueue.CheckStateReady && check.LastTransitionTime.Before(&evicted.LastTransitionTime)
-	})
 }
 
 func resetCheck(check *kueue.AdmissionCheckState, retryCount *int32, now time.Time) {
