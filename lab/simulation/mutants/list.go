@@ -74,8 +74,8 @@ var All = []Mutant{
 	// Rule 3: evict at once.
 	{
 		Name: "reset-at-eviction", File: evict, Rules: []string{"rule 3"},
-		Old: "IsEvictedByAdmissionCheck(w); byCheck {",
-		New: "IsEvictedByAdmissionCheck(w); byCheck && !MUTANT {",
+		Old: "if !features.Enabled(features.ACRequeueAfter) {\n\t\tResetChecks",
+		New: "if MUTANT || !features.Enabled(features.ACRequeueAfter) {\n\t\tResetChecks",
 	},
 	{
 		Name: "quota-released-before-the-job-stops", File: reconciler, Rules: []string{"rule 3"},
@@ -359,8 +359,8 @@ var All = []Mutant{
 	},
 	{
 		Name: "answer-of-before-the-eviction", File: evict, Test: "pkg/workload/evict TestPrepareForEvictionWithRetryChecks",
-		Old: "case check.State != kueue.CheckStateReady && !IsEvictedByDeactivation(w):",
-		New: "case (MUTANT || check.State != kueue.CheckStateReady) && !IsEvictedByDeactivation(w):",
+		Old: "IsEvictedByAdmissionCheck(w); byCheck {",
+		New: "IsEvictedByAdmissionCheck(w); byCheck || MUTANT && !IsEvictedByDeactivation(w) {",
 	},
 	{
 		Name: "left-waiting-and-early", File: next, World: "gate", Rules: []string{"gate off, never early"},
