@@ -25,6 +25,7 @@ import (
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/workload"
+	"sigs.k8s.io/kueue/pkg/workload/requeue"
 
 	workloadevict "sigs.k8s.io/kueue/pkg/workload/evict"
 )
@@ -57,7 +58,7 @@ const endOfBase = "gate off, the end of the base"
 // excuse: with the gate off Kueue leaves a workload without quota stuck, as it ever
 // did, if a check asks for a retry and there is no time to wait for.
 func (j *judge) excuse(wl *kueue.Workload) {
-	if workload.HasRetryChecks(wl) && requeueAt(wl).IsZero() && (!workload.HasQuotaReservation(wl) || workloadevict.IsEvicted(wl)) {
+	if workload.HasRetryChecks(wl) && requeueAt(wl).IsZero() && !requeue.IsWaitingForRetry(wl) && (!workload.HasQuotaReservation(wl) || workloadevict.IsEvicted(wl)) {
 		j.excused[wl.Name] = true
 	}
 }

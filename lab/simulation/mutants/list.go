@@ -128,8 +128,8 @@ var All = []Mutant{
 	},
 	{
 		Name: "wait-lost-to-a-deactivation-before", File: status, Test: "pkg/workload/requeue TestSetRequeuedOnRelease",
-		Old: "&& workload.IsActive(wl) {\n\t\tif IsWaitingForRetry",
-		New: "&& workload.IsActive(wl) && !(MUTANT && evicted.Reason == kueue.WorkloadDeactivated) {\n\t\tif IsWaitingForRetry",
+		Old: "if workload.IsActive(wl) {\n\t\tif IsWaitingForRetry",
+		New: "if workload.IsActive(wl) && !(MUTANT && evicted.Reason == kueue.WorkloadDeactivated) {\n\t\tif IsWaitingForRetry",
 	},
 	{
 		Name: "success-in-a-wait-not-counted-from", File: next, Test: "pkg/workload/requeue TestNext",
@@ -254,7 +254,7 @@ var All = []Mutant{
 	// Rules 12 and 13: other evictions.
 	{
 		Name: "wait-ended-by-the-release", File: status, Rules: []string{"rule 4", "rule 4, words", "rule 5"},
-		Old: "if IsWaitingForRetry(wl) {\n\t\t\treturn false",
+		Old: "if IsWaitingForRetry(wl) { // also with the gate off by now\n\t\t\treturn false",
 		New: "if IsWaitingForRetry(wl) && !MUTANT {\n\t\t\treturn false",
 	},
 	{

@@ -25,9 +25,9 @@ import (
 )
 
 // resetChecksUnlessRetried leaves the checks as they are in an eviction for a retry, since all
-// are reset when the workload is requeued. Another eviction leaves those which ask for a retry,
-// or reject the workload, and were not acted on yet; if they withdraw that, no answer from before
-// the eviction may count. A check that was Ready counts its retries from 0.
+// are reset when the workload is requeued. Another eviction, but for a deactivation, leaves those
+// which ask for a retry, or reject the workload, and were not acted on yet; if they withdraw that,
+// no answer from before the eviction may count. A check that was Ready counts its retries from 0.
 func resetChecksUnlessRetried(w *kueue.Workload, now time.Time) {
 	if !features.Enabled(features.ACRequeueAfter) {
 		ResetChecksOnEviction(w, now)

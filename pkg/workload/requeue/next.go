@@ -107,8 +107,8 @@ var rules = []func(*state) (Step, bool){
 // Next returns the next step for an unfinished workload at the time now. Policies has the
 // retry policies of its checks.
 //
-// With the gate ACRequeueAfter off it only looks after workloads without quota that would be
-// stuck.
+// With the gate ACRequeueAfter off it only looks after workloads that would be stuck, or keep
+// something of their retries when they are deactivated.
 func Next(wl *kueue.Workload, now time.Time, policies Policies) Step {
 	if len(wl.Status.AdmissionChecks) == 0 && !IsWaitingForRetry(wl) {
 		return Step{Action: None}

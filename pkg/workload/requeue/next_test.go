@@ -469,8 +469,14 @@ func TestSetRequeuedOnRelease(t *testing.T) {
 	cases := map[string]struct {
 		gateOff    bool
 		wl         *utiltestingapi.WorkloadWrapper
+		requeued   bool
 		wantReason string
 	}{
+		"preempted while it waits": {
+			wl:         utiltestingapi.MakeWorkload("wl", "ns").AdmissionChecks(retry).Conditions(evicted, waiting),
+			requeued:   true,
+			wantReason: kueue.WorkloadEvictedByAdmissionCheck,
+		},
 		"deactivated while it waits": {
 			wl:         utiltestingapi.MakeWorkload("wl", "ns").Active(false).AdmissionChecks(retry).Conditions(evicted, waiting),
 			wantReason: kueue.WorkloadDeactivated,
@@ -487,9 +493,15 @@ func TestSetRequeuedOnRelease(t *testing.T) {
 			wl:         utiltestingapi.MakeWorkload("wl", "ns").AdmissionChecks(checkIn("a", kueue.CheckStatePending)).Conditions(evicted),
 			wantReason: kueue.WorkloadDeactivated,
 		},
-		"gate off": {
+		"gate off: it waits since before": {
 			gateOff:    true,
 			wl:         utiltestingapi.MakeWorkload("wl", "ns").AdmissionChecks(retry).Conditions(evicted, waiting),
+			requeued:   true,
+			wantReason: kueue.WorkloadEvictedByAdmissionCheck,
+		},
+		"gate off": {
+			gateOff:    true,
+			wl:         utiltestingapi.MakeWorkload("wl", "ns").AdmissionChecks(retry).Conditions(evicted),
 			wantReason: kueue.WorkloadDeactivated,
 		},
 	}
@@ -497,7 +509,7 @@ func TestSetRequeuedOnRelease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, !tc.gateOff)
 			wl := tc.wl.Obj()
-			SetRequeuedOnRelease(wl, &evicted, false)
+			SetRequeuedOnRelease(wl, &evicted, tc.requeued)
 			requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
 			if requeued == nil || requeued.Status != metav1.ConditionFalse || requeued.Reason != tc.wantReason {
 				t.Errorf("Unexpected condition Requeued: %v, want: False for %s", requeued, tc.wantReason)

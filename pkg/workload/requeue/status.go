@@ -94,11 +94,11 @@ func (s Step) Record(wl *kueue.Workload) {
 // its quota, unless the workload waits for the retry of its checks: then it stays so,
 // whatever it was evicted for.
 func SetRequeuedOnRelease(wl *kueue.Workload, evicted *metav1.Condition, requeued bool) bool {
-	if features.Enabled(features.ACRequeueAfter) && workload.IsActive(wl) {
-		if IsWaitingForRetry(wl) {
+	if workload.IsActive(wl) {
+		if IsWaitingForRetry(wl) { // also with the gate off by now
 			return false
 		}
-		if workload.HasRetryChecks(wl) { // the next reconciliation records until when
+		if features.Enabled(features.ACRequeueAfter) && workload.HasRetryChecks(wl) { // the next reconciliation records until when
 			return workload.SetRequeuedCondition(wl, kueue.WorkloadEvictedByAdmissionCheck, evicted.Message, false)
 		}
 	}
