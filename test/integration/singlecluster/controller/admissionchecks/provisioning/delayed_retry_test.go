@@ -347,7 +347,11 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 
 	expectDeactivated := func() {
 		ginkgo.GinkgoHelper()
-		wl.await("deactivated", func(wl *kueue.Workload) bool { return !workload.IsActive(wl) && workloadevict.IsEvicted(wl) })
+		// The counts go with a write of their own, after that of the eviction.
+		wl.await("deactivated, and its counts reset", func(wl *kueue.Workload) bool {
+			isCounted := func(check kueue.AdmissionCheckState) bool { return ptr.Deref(check.RetryCount, 0) > 0 }
+			return !workload.IsActive(wl) && workloadevict.IsEvicted(wl) && !slices.ContainsFunc(wl.Status.AdmissionChecks, isCounted)
+		})
 	}
 
 	ginkgo.BeforeEach(func() {
