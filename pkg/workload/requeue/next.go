@@ -152,8 +152,11 @@ func deactivating(s *state) (Step, bool) {
 
 // reactivated: what a check said of the deactivated workload does not count. It would be
 // deactivated anew each time, and the check not reset, since it was evicted for that before.
+// Nor does what is left if the workload was activated again before its Reset.
 func reactivated(s *state) (Step, bool) {
-	return Step{Action: Reset}, workloadevict.IsEvictedByDeactivation(s.wl) && !workload.HasQuotaReservation(s.wl) && workload.HasRejectedChecks(s.wl)
+	isReactivated := workloadevict.IsEvictedByDeactivation(s.wl) && !workload.HasQuotaReservation(s.wl)
+	isLeft := len(s.retries) == 0 && !IsWaitingForRetry(s.wl) && hasRetryState(s.wl)
+	return Step{Action: Reset}, isReactivated && (isLeft || workload.HasRejectedChecks(s.wl))
 }
 
 // rejected: a rejection wins, whether the workload holds quota or waits.

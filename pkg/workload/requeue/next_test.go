@@ -92,6 +92,19 @@ func TestNext(t *testing.T) {
 			wl:   queued().Condition(evictedFor(kueue.WorkloadDeactivated, at(-10))).AdmissionChecks(checkIn("a", kueue.CheckStateRejected)).Obj(),
 			want: step{Action: Reset},
 		},
+		"reactivated before its reset: a count from before does not count": {
+			wl: queued().Condition(evictedFor(kueue.WorkloadDeactivated, at(-10))).
+				AdmissionChecks(kueue.AdmissionCheckState{Name: "a", State: kueue.CheckStatePending, RetryCount: ptr.To[int32](2)}).Obj(),
+			want: step{Action: Reset},
+		},
+		"reactivated after its reset": {
+			wl:   queued().Condition(evictedFor(kueue.WorkloadDeactivated, at(-10))).AdmissionChecks(checkIn("a", kueue.CheckStatePending)).Obj(),
+			want: step{Action: None},
+		},
+		"reactivated, a check asks for a retry": {
+			wl:   queued().Condition(evictedFor(kueue.WorkloadDeactivated, at(-10))).AdmissionChecks(retryCheck("a", at(-5), ptr.To[int32](60))).Obj(),
+			want: step{Action: Wait, Until: at(60)},
+		},
 		"reactivated before its quota was released: rejected": {
 			wl:   reserved().Condition(evictedFor(kueue.WorkloadDeactivated, at(-10))).AdmissionChecks(checkIn("a", kueue.CheckStateRejected)).Obj(),
 			want: step{Action: Reject},
