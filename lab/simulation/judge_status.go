@@ -157,7 +157,9 @@ func (j *judge) statusWrite(process, manager string, old, wl *kueue.Workload) {
 		if before.State == kueue.CheckStateRejected && after.State != kueue.CheckStateRejected && !deactivated && j.isRequired(wl, before.Name) {
 			j.fail("rule 8", "the rejection of %s by check %s is taken back", wl.Name, before.Name)
 		}
-		j.retryCount(wl.Name, before, *after, deactivated, admitted)
+		// Activated before what is left of its retries was removed.
+		isLeft := workloadevict.IsEvictedByDeactivation(old) && workloadevict.IsEvictedByDeactivation(wl)
+		j.retryCount(wl.Name, before, *after, deactivated || isLeft, admitted)
 		if isProvisioning(before.Name) && before.State != after.State {
 			retries := ptr.Deref(before.RetryCount, 0)
 			if before.State == kueue.CheckStateReady {

@@ -29,7 +29,8 @@ import (
 )
 
 // latest returns the version of the workload that the client has. A second pass runs after a
-// delay, and a write based on the version from before would conflict each time.
+// delay: if the workload was written meanwhile, a write based on the version from before is
+// refused, and so is each one after it.
 func (m *Manager) latest(ctx context.Context, wl *kueue.Workload) *kueue.Workload {
 	latest := &kueue.Workload{}
 	if !features.Enabled(features.ACRequeueAfter) || m.client.Get(ctx, client.ObjectKeyFromObject(wl), latest) != nil {

@@ -253,7 +253,7 @@ func retriesOf(wl *kueue.Workload, policies Policies) []Retry {
 // deadline returns the time at which the workload is to be requeued: when the longest
 // delay is over, and not before the end of a backoff.
 func deadline(wl *kueue.Workload, retries []Retry, evictedAt time.Time) time.Time {
-	until := backoffUntil(wl, retries)
+	until := backoffUntil(wl)
 	if evicted, byCheck := workloadevict.IsEvictedByAdmissionCheck(wl); byCheck && evictedAt.IsZero() {
 		evictedAt = evicted.LastTransitionTime.Time
 	}
@@ -280,13 +280,9 @@ func mustEvict(wl *kueue.Workload, now time.Time) bool {
 }
 
 // backoffUntil returns requeueAt if a backoff has set it, and not the checks. After a timeout of
-// WaitForPodsReady it cannot be told apart, and is kept. So it is if a timeout was counted and no
-// check asks for a retry.
-func backoffUntil(wl *kueue.Workload, retries []Retry) time.Time {
-	_, byPodsReady := workloadevict.IsEvictedByPodsReadyTimeout(wl)
-	isCounted := wl.Status.RequeueState != nil && wl.Status.RequeueState.Count != nil
-	byChecks := IsWaitingForRetry(wl) && (len(retries) > 0 || !isCounted)
-	if byChecks && !byPodsReady {
+// WaitForPodsReady it cannot be told apart, and is kept.
+func backoffUntil(wl *kueue.Workload) time.Time {
+	if _, byPodsReady := workloadevict.IsEvictedByPodsReadyTimeout(wl); IsWaitingForRetry(wl) && !byPodsReady {
 		return time.Time{}
 	}
 	return RequeueAt(wl)

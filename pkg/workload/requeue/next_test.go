@@ -181,10 +181,10 @@ func TestNext(t *testing.T) {
 				Conditions(evictedFor(kueue.WorkloadEvictedByPodsReadyTimeout, at(-10)), requeuedFalse(kueue.WorkloadEvictedByPodsReadyTimeout)).Obj(),
 			want: step{Action: None},
 		},
-		"withdrawn, a time with a count stays: the gate may have been off": {
+		"withdrawn, long after a timeout of WaitForPodsReady": {
 			wl: queued().Conditions(requeuedFalse(kueue.WorkloadEvictedByAdmissionCheck)).AdmissionChecks(checkIn("a", kueue.CheckStatePending)).
 				RequeueState(ptr.To[int32](1), requeueAt(20)).Obj(),
-			want: step{Action: Wait, Until: at(20)},
+			want: step{Action: Requeue},
 		},
 		"a retry of a slice in the queue: the job would make an evicted one anew": {
 			wl: queued().Annotation(constants.ElasticJobAnnotation, "true").

@@ -33,7 +33,8 @@ import (
 	workloadpatching "sigs.k8s.io/kueue/pkg/workload/patching"
 )
 
-// IsWaitingForRetry returns true if the workload was recorded to wait for the retry of its checks.
+// IsWaitingForRetry returns true if the status says that the workload waits for the retry of its
+// checks. A check in Retry that was not acted on yet is none: see MustWait.
 func IsWaitingForRetry(wl *kueue.Workload) bool {
 	requeued := apimeta.FindStatusCondition(wl.Status.Conditions, kueue.WorkloadRequeued)
 	return requeued != nil && requeued.Status == metav1.ConditionFalse && requeued.Reason == kueue.WorkloadEvictedByAdmissionCheck
@@ -49,7 +50,7 @@ func MustWait(wl *kueue.Workload) bool {
 }
 
 // WaitChanged returns true if the workload begins or ceases to wait, or waits until another time.
-// Without the gate a preempted one has the delay of its check as a backoff, and Requeued is True.
+// One that was preempted while the gate was off has a requeueAt, too, though Requeued is True.
 func WaitChanged(oldWl, newWl *kueue.Workload) bool {
 	return features.Enabled(features.ACRequeueAfter) &&
 		(MustWait(oldWl) != MustWait(newWl) || !RequeueAt(oldWl).Equal(RequeueAt(newWl)))
