@@ -87,8 +87,8 @@ func requestedFor(request *unstructured.Unstructured) string {
 	return ""
 }
 
-// isOfProvisioning: v0.14's controller of ProvisioningRequests applies all checks as they are,
-// and owns their delays from then on.
+// isOfProvisioning: the controller of ProvisioningRequests applies all checks as they are,
+// and owns their delays from then on. operators.md has it.
 func isOfProvisioning(owner string) bool {
-	return !baseHasFields && owner == string(kueue.ProvisioningRequestControllerName)
+	return owner == string(kueue.ProvisioningRequestControllerName)
 }
