@@ -148,7 +148,7 @@ func (s *Storm) Verify() []Promise {
 }
 
 // settled is from when on the manager must have seen the policy.
-func (s *Storm) settled() time.Time { return s.Policy.Add(slack) }
+func (s *Storm) settled() time.Time { return s.Policy.Add(2 * time.Second) }
 
 func (s *Storm) delaysRecorded() (bool, string) {
 	var seen []time.Duration

@@ -49,7 +49,7 @@ func TestVerify(t *testing.T) {
 			change: func(s []step) []step { s[3].change, s[6].change = evicted(8.9), deadline(18); return s },
 		},
 		"quota kept for too long": {
-			change:     func(s []step) []step { s[4].second = 5.5; return s },
+			change:     func(s []step) []step { s[4].second = 7.5; return s },
 			wantBroken: []int{freesQuota},
 		},
 		"quota kept until the deadline, as v0.19 does": {
@@ -111,7 +111,7 @@ func TestVerify(t *testing.T) {
 			wantBroken: []int{notEarly},
 		},
 		"reserved late": {
-			change:     func(s []step) []step { s[8].second, s[9].second = 20.1, 20.2; return s },
+			change:     func(s []step) []step { s[8].second, s[9].second = 22.1, 22.2; return s },
 			wantBroken: []int{notLate},
 		},
 		"requeued in two writes": {
