@@ -339,6 +339,14 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 		util.SetWorkloadsAdmissionCheck(ctx, k8sClient, utiltestingapi.MakeWorkload(key.Name, key.Namespace).Obj(), external, kueue.CheckStateReady, true)
 	}
 
+	// awaitNextSecond waits until the quota that is reserved from now on is told apart from that
+	// of a request which was made before: both times are in whole seconds.
+	awaitNextSecond := func() {
+		ginkgo.GinkgoHelper()
+		next := time.Now().Truncate(time.Second).Add(time.Second)
+		gomega.Eventually(time.Now, util.Timeout, util.ShortInterval).Should(gomega.BeTemporally(">=", next))
+	}
+
 	// expectAttempts expects the check's requests to be created with these numbers.
 	expectAttempts := func(check kueue.AdmissionCheckReference, attempts ...int) {
 		ginkgo.GinkgoHelper()
@@ -412,6 +420,7 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 				wl.await("reset", func(wl *kueue.Workload) bool {
 					return ptr.Deref(wl.Status.AdmissionChecks[0].RetryCount, 0) == 0
 				})
+				awaitNextSecond()
 				ginkgo.By("activating the workload again")
 				gomega.Eventually(func(g gomega.Gomega) {
 					updated := &kueue.Workload{}
@@ -460,6 +469,7 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 			flip(checkA, 2, autoscaling.BookingExpired)
 			updateQueue(func() { clusterQueue.Spec.StopPolicy = ptr.To(kueue.HoldAndDrain) })
 			wl.await("evicted", func(wl *kueue.Workload) bool { return !workload.HasQuotaReservation(wl) })
+			awaitNextSecond()
 			updateQueue(func() { clusterQueue.Spec.StopPolicy = nil })
 			flip(checkA, 3, autoscaling.Provisioned)
 			passExternalCheck()
@@ -516,6 +526,7 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 			wl.await("preempted", func(wl *kueue.Workload) bool { return workloadevict.IsEvicted(wl) && !workload.HasQuotaReservation(wl) })
 			preempting := &kueue.Workload{}
 			gomega.Expect(k8sClient.Get(ctx, high, preempting)).To(gomega.Succeed())
+			awaitNextSecond()
 			util.FinishWorkloads(ctx, k8sClient, preempting)
 			flip(checkA, 2, autoscaling.Failed)
 			expectRetry(checkA, 1, 0)
@@ -538,10 +549,12 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 	})
 
 	ginkgo.When("the gate is switched", func() {
+		const base, limit int32 = 2, 2
+
 		ginkgo.BeforeEach(func() {
 			setGate(false)
 			restart()
-			createCheck(checkA, 2, 2)
+			createCheck(checkA, base, limit)
 			createQueues(rule(checkA))
 			start()
 		})
@@ -549,16 +562,22 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 		ginkgo.It("Should carry the count over when it is switched on with a request in flight", func() {
 			flip(checkA, 1, autoscaling.Failed)
 			wl.await("evicted", workloadevict.IsEvicted)
-			wl.await("reserved again", holdsQuota)
+			// With the gate off some releases count in requeueState alone.
+			retries := ptr.Deref(stateOf(wl.await("reserved again", holdsQuota), checkA).RetryCount, 0)
 			awaitRequest(checkA, 2)
 			setGate(true)
 			restart()
-			flip(checkA, 2, autoscaling.Failed)
-			expectRetry(checkA, 4, 1)
-			expectRequeued(checkA, 2)
-			flip(checkA, 3, autoscaling.Failed)
+			attempts := []int{1}
+			for ; retries < limit; retries++ {
+				attempts = append(attempts, len(attempts)+1)
+				flip(checkA, int32(len(attempts)), autoscaling.Failed)
+				expectRetry(checkA, base<<retries, retries)
+				expectRequeued(checkA, retries+1)
+			}
+			attempts = append(attempts, len(attempts)+1)
+			flip(checkA, int32(len(attempts)), autoscaling.Failed)
 			wl.await("rejected", inState(checkA, kueue.CheckStateRejected))
-			expectAttempts(checkA, 1, 2, 3)
+			expectAttempts(checkA, attempts...)
 		})
 
 		ginkgo.It("Should carry the count over when it is switched on during a backoff", func() {
@@ -567,10 +586,10 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 			fwk.StopManager(ctx)
 			setGate(true)
 			fwk.StartManager(ctx, cfg, managerSetup(runScheduler, runJobController))
-			wl.await("requeued", isRequeued)
+			retries := ptr.Deref(stateOf(wl.await("requeued", isRequeued), checkA).RetryCount, 0)
 			flip(checkA, 2, autoscaling.Failed)
-			expectRetry(checkA, 4, 1)
-			expectRequeued(checkA, 2)
+			expectRetry(checkA, base<<retries, retries)
+			expectRequeued(checkA, retries+1)
 			awaitRequest(checkA, 3)
 			expectAttempts(checkA, 1, 2, 3)
 		})

@@ -216,13 +216,13 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, in the queues", dela
 	})
 
 	ginkgo.It("Should wait on when the priority of the job changes", func() {
-		priorityClass := utiltestingapi.MakeWorkloadPriorityClass("high-" + t.ns.Name).PriorityValue(100).Obj()
-		util.MustCreate(ctx, k8sClient, priorityClass)
-		ginkgo.DeferCleanup(func() { util.ExpectObjectToBeDeleted(ctx, k8sClient, priorityClass, true) })
-		t.reserveFirst(t.ruleFor(t.checkA))
+		t.createPriorityClasses(map[string]int32{"low": 10, "high": 100})
+		t.createQueues(t.ruleFor(t.checkA))
+		t.follow(t.create(t.makeJob("first").WorkloadPriorityClass("low-" + t.ns.Name).Obj()))
+		t.expectReserved()
 		t.retry(t.checkA, longDelay)
 		waiting := t.expectWaiting()
-		updateJob(func(job *batchv1.Job) { job.Labels[constants.WorkloadPriorityClassLabel] = priorityClass.Name })
+		updateJob(func(job *batchv1.Job) { job.Labels[constants.WorkloadPriorityClassLabel] = "high-" + t.ns.Name })
 		t.wl.until("of another priority", util.Timeout, func(wl *kueue.Workload) bool { return ptr.Deref(wl.Spec.Priority, 0) == 100 })
 		t.expectPassedBy("passing")
 		t.retry(t.checkA, 1)
@@ -230,11 +230,7 @@ var _ = ginkgo.Describe("Delayed retry of admission checks, in the queues", dela
 	})
 
 	ginkgo.DescribeTable("Should wait for the delay when the scheduler preempts the workload", func(preemptedFirst bool) {
-		for name, value := range map[string]int32{"low": 10, "high": 100} {
-			priorityClass := utiltestingapi.MakeWorkloadPriorityClass(name + "-" + t.ns.Name).PriorityValue(value).Obj()
-			util.MustCreate(ctx, k8sClient, priorityClass)
-			ginkgo.DeferCleanup(func() { util.ExpectObjectToBeDeleted(ctx, k8sClient, priorityClass, true) })
-		}
+		t.createPriorityClasses(map[string]int32{"low": 10, "high": 100})
 		t.createQueuesWith(t.makeClusterQueue(t.ruleFor(t.checkA), t.ruleFor(t.checkB)).
 			Preemption(kueue.ClusterQueuePreemption{WithinClusterQueue: kueue.PreemptionPolicyLowerPriority}).
 			Obj())

@@ -334,6 +334,17 @@ func (t *delayedRetryTest) reserveFirst(checks ...kueue.AdmissionCheckStrategyRu
 	t.expectReserved()
 }
 
+// createPriorityClasses creates WorkloadPriorityClasses of these values. Their names end in that of
+// the namespace.
+func (t *delayedRetryTest) createPriorityClasses(values map[string]int32) {
+	ginkgo.GinkgoHelper()
+	for name, value := range values {
+		priorityClass := utiltestingapi.MakeWorkloadPriorityClass(name + "-" + t.ns.Name).PriorityValue(value).Obj()
+		util.MustCreate(ctx, k8sClient, priorityClass)
+		ginkgo.DeferCleanup(func() { util.ExpectObjectToBeDeleted(ctx, k8sClient, priorityClass, true) })
+	}
+}
+
 // admitFirst has the checks succeed, so that the job runs. Its pods keep the
 // quota when the workload is evicted, until endPods.
 func (t *delayedRetryTest) admitFirst(checks ...*kueue.AdmissionCheck) {
