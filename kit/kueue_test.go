@@ -31,6 +31,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -49,6 +50,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -382,13 +384,20 @@ func (s *scenario) say(verdict kit.Verdict) {
 	}
 }
 
-// sayInVain says what is written already.
+// sayInVain says what is written already, in another second: a write would change the time.
 func (s *scenario) sayInVain(verdict kit.Verdict) {
 	s.Helper()
-	before := s.get().ResourceVersion
+	now := s.writer.Clock
+	s.writer.Clock = clocktesting.NewFakePassiveClock(time.Now().Add(time.Minute))
+	defer func() { s.writer.Clock = now }()
+	before := s.get()
 	s.say(verdict)
-	if after := s.get().ResourceVersion; after != before {
-		s.Errorf("Written again: %+v", verdict)
+	after := s.get()
+	if diff := cmp.Diff(stateOf(before, s.check), stateOf(after, s.check)); diff != "" {
+		s.Errorf("Written again: %+v\n%s", verdict, diff)
+	}
+	if after.ResourceVersion != before.ResourceVersion {
+		s.Logf("Somebody else wrote the workload meanwhile:\n%s", cmp.Diff(before, after))
 	}
 }
 
