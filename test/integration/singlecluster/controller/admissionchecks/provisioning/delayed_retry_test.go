@@ -584,9 +584,15 @@ var _ = ginkgo.Describe("Delayed retry of provisioning requests", ginkgo.Label("
 			flip(checkA, 1, autoscaling.Failed)
 			wl.await("backing off", func(wl *kueue.Workload) bool { return wl.Status.RequeueState != nil })
 			fwk.StopManager(ctx)
+			stopped := &kueue.Workload{}
+			gomega.Expect(k8sClient.Get(ctx, key, stopped)).To(gomega.Succeed())
+			retries := ptr.Deref(stateOf(stopped, checkA).RetryCount, 0)
+			if inState(checkA, kueue.CheckStateRetry)(stopped) {
+				retries++ // by the requeue
+			}
 			setGate(true)
 			fwk.StartManager(ctx, cfg, managerSetup(runScheduler, runJobController))
-			retries := ptr.Deref(stateOf(wl.await("requeued", isRequeued), checkA).RetryCount, 0)
+			expectRequeued(checkA, retries)
 			flip(checkA, 2, autoscaling.Failed)
 			expectRetry(checkA, base<<retries, retries)
 			expectRequeued(checkA, retries+1)
