@@ -36,7 +36,7 @@ import (
 
 func (j *judge) statusWrite(process, manager string, old, wl *kueue.Workload) {
 	evictedNow := !conditionTrue(old, kueue.WorkloadEvicted) && conditionTrue(wl, kueue.WorkloadEvicted)
-	if _, timedOut := workloadevict.IsEvictedByPodsReadyTimeout(wl); timedOut && evictedNow {
+	if evictedNow && isPodsReadyTimeout(wl) {
 		j.podsReadyUntil[wl.Name] = requeueAt(wl)
 	}
 	if !workload.IsActive(wl) && wl.Status.RequeueState == nil {
@@ -286,9 +286,18 @@ func (j *judge) requeueCount(old, wl *kueue.Workload, evictedNow, deactivated bo
 		j.fail("rule 13", "requeueState.count of %s goes from %d to %d without WaitForPodsReady", wl.Name, was, is)
 	case evictedNow && cond.Reason == kueue.WorkloadEvictedByPodsReadyTimeout && is == was+1:
 	case is == 0 && conditionTrue(wl, kueue.WorkloadPodsReady):
+	case is == was-1 && isPodsReadyTimeout(old) && cond.Reason == kueue.WorkloadEvictedByPreemption:
+		// The base's own: a preemption is written over the eviction that it has not seen.
+		// upstream-defects.md has it.
+		j.podsReadyUntil[wl.Name] = requeueAt(wl)
 	default:
 		j.fail("rule 13", "requeueState.count of %s goes from %d to %d: %s", wl.Name, was, is, describe(wl))
 	}
+}
+
+func isPodsReadyTimeout(wl *kueue.Workload) bool {
+	_, timedOut := workloadevict.IsEvictedByPodsReadyTimeout(wl)
+	return timedOut
 }
 
 // waitsByCheck returns true for one that is recorded to wait for its checks.
