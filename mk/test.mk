@@ -102,6 +102,13 @@ test-race: simulation-source ## Run our unit tests and some schedules of the sim
 	$(call say,race detector: $(RACE_CHECKS) schedules of the simulation$(comma) on all cores)
 	@cd $(SIMULATION_DIR) && CGO_ENABLED=1 SIMULATION_THREADS=0 go test -race -run 'TestSimulation' -rapid.seed=$(SIMULATION_SEED) -rapid.checks=$(RACE_CHECKS) -timeout 15m .
 
+# A pattern of the commands in that page.
+PERIODIC ?= .
+
+.PHONY: periodic
+periodic: ## Run what .ci/run has no time for, and keep in docs/periodic.md how it ended (an hour and more; PERIODIC=pattern).
+	@tools/periodic.sh docs/periodic.md '$(PERIODIC)' $(COMMIT)
+
 INTEGRATION_GATE ?= off
 INTEGRATION_TARGET ?= $(addprefix ./test/integration/singlecluster/,$(INTEGRATION_SUITES))
 # Each process has a control plane of its own; the specs mostly wait.
