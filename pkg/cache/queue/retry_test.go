@@ -28,6 +28,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
@@ -600,6 +601,47 @@ func TestRetryWaits(t *testing.T) {
 			want["cq"] = metrics.RetryWaits{}
 			if diff := cmp.Diff(want, q.manager.RetryWaits()); diff != "" {
 				t.Errorf("Unexpected waits after the requeue (-want,+got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A write of the second pass that is based on a version from before its delay is refused.
+func TestSecondPassOfLatestVersion(t *testing.T) {
+	for _, gate := range []bool{true, false} {
+		t.Run(fmt.Sprintf("ACRequeueAfter: %t", gate), func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, gate)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			queued := utiltestingapi.MakeWorkload("wl", "ns").
+				Queue("lq").
+				PodSets(*utiltestingapi.MakePodSet("one", 1).RequiredTopologyRequest(corev1.LabelHostname).Request(corev1.ResourceCPU, "1").Obj()).
+				ReserveQuotaAt(utiltestingapi.MakeAdmission("cq").
+					PodSets(utiltestingapi.MakePodSetAssignment("one").
+						Assignment(corev1.ResourceCPU, "default", "1").
+						DelayedTopologyRequest(kueue.DelayedTopologyRequestStatePending).
+						Obj()).
+					Obj(), retryTestNow).
+				AdmissionCheck(kueue.AdmissionCheckState{Name: "check", State: kueue.CheckStateReady}).
+				Obj()
+			cl := utiltesting.NewFakeClient(queued)
+			fakeClock := testingclock.NewFakeClock(retryTestNow)
+			manager := NewManagerForUnitTests(cl, nil, WithClock(fakeClock))
+			if !manager.QueueSecondPassIfNeeded(ctx, queued.DeepCopy(), 0) {
+				t.Fatal("The workload is not queued for the second pass")
+			}
+			newer := queued.DeepCopy()
+			newer.Labels = map[string]string{"newer": "true"}
+			if err := cl.Update(ctx, newer); err != nil {
+				t.Fatalf("Failed updating the workload: %v", err)
+			}
+			fakeClock.Step(time.Second)
+
+			heads := manager.secondPassQueue.takeAllReady()
+			if len(heads) != 1 {
+				t.Fatalf("Unexpected number of heads: want=1, got=%d", len(heads))
+			}
+			if isNewer := heads[0].Obj.Labels["newer"] == "true"; isNewer != gate {
+				t.Errorf("Unexpected version in the second pass, newer: want=%t, got=%t", gate, isNewer)
 			}
 		})
 	}
