@@ -782,6 +782,10 @@ func (w *World) collectGarbage() bool {
 			changed = w.admin.Delete(context.Background(), wl.DeepCopy()) == nil || changed
 		}
 	}
+	if changed {
+		// It is not the fastest: an informer that has to list again does so meanwhile.
+		time.Sleep(200 * time.Millisecond)
+	}
 	return changed
 }
 
