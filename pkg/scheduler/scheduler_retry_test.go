@@ -53,6 +53,8 @@ type retrySchedulerTest struct {
 	wg        sync.WaitGroup
 	// beforeAdmission is called before a reservation is written.
 	beforeAdmission func()
+	// beforeWrite is called before any write of the scheduler.
+	beforeWrite func()
 	// writes counts those of the scheduler.
 	writes int
 }
@@ -72,6 +74,9 @@ func newRetrySchedulerTest(ctx context.Context, t *testing.T, wl *kueue.Workload
 		WithInterceptorFuncs(interceptor.Funcs{
 			SubResourcePatch: func(ctx context.Context, c client.Client, subResourceName string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
 				s.writes++
+				if s.beforeWrite != nil {
+					s.beforeWrite()
+				}
 				return utiltesting.TreatSSAAsStrategicMerge(ctx, c, subResourceName, obj, patch, opts...)
 			},
 		}).
@@ -330,6 +335,64 @@ func TestScheduleOldVersion(t *testing.T) {
 			s.scheduler.schedule(ctx)
 			s.wg.Wait()
 			expect("after the next attempt", 2, kueue.CheckStatePending, true, nil, nil)
+		})
+	}
+}
+
+// TestScheduleOldVersionWithoutQuota verifies that a workload without quota is tried again if
+// the note about it conflicts: with the latest version, on which the note is written.
+func TestScheduleOldVersionWithoutQuota(t *testing.T) {
+	for _, useMergePatch := range []bool{false, true} {
+		t.Run(fmt.Sprintf("WorkloadRequestUseMergePatch: %t", useMergePatch), func(t *testing.T) {
+			features.SetFeatureGateDuringTest(t, features.ACRequeueAfter, true)
+			features.SetFeatureGateDuringTest(t, features.WorkloadRequestUseMergePatch, useMergePatch)
+			ctx, _ := utiltesting.ContextWithLog(t)
+			wl := utiltestingapi.MakeWorkload("wl", metav1.NamespaceDefault).Queue("lq").Request(corev1.ResourceCPU, "3").
+				AdmissionChecks(pendingCheck()...).
+				Obj()
+			s := newRetrySchedulerTest(ctx, t, wl, "check")
+			s.beforeWrite = func() {
+				s.beforeWrite = nil
+				newer := &kueue.Workload{}
+				if err := s.client.Get(ctx, client.ObjectKeyFromObject(wl), newer); err != nil {
+					t.Errorf("Failed getting the workload: %v", err)
+				}
+				newer.Status.AdmissionChecks[0].Message = "newer"
+				if err := s.client.Status().Update(ctx, newer); err != nil {
+					t.Errorf("Failed updating the workload: %v", err)
+				}
+			}
+
+			expect := func(when string, wantWrites int, wantTold bool, wantActive, wantInadmissible []workload.Reference) {
+				t.Helper()
+				if s.writes != wantWrites {
+					t.Errorf("Unexpected number of writes, %s: %d, want: %d", when, s.writes, wantWrites)
+				}
+				got := &kueue.Workload{}
+				if err := s.client.Get(ctx, client.ObjectKeyFromObject(wl), got); err != nil {
+					t.Fatalf("Failed getting the workload: %v", err)
+				}
+				if message := got.Status.AdmissionChecks[0].Message; message != "newer" {
+					t.Errorf("Unexpected message of the check, %s: %q", when, message)
+				}
+				if told := apimeta.IsStatusConditionFalse(got.Status.Conditions, kueue.WorkloadQuotaReserved); told != wantTold {
+					t.Errorf("Unexpected conditions, %s: %v", when, got.Status.Conditions)
+				}
+				active, inadmissible := s.queued(t)
+				if diff := cmp.Diff(wantActive, active); diff != "" {
+					t.Errorf("Unexpected workloads in the heap, %s (-want,+got):\n%s", when, diff)
+				}
+				if diff := cmp.Diff(wantInadmissible, inadmissible); diff != "" {
+					t.Errorf("Unexpected inadmissible workloads, %s (-want,+got):\n%s", when, diff)
+				}
+			}
+			s.scheduler.schedule(ctx)
+			expect("after the attempt with the old version", 1, false, []workload.Reference{"default/wl"}, nil)
+			if t.Failed() {
+				return // the next attempt would wait for the workload
+			}
+			s.scheduler.schedule(ctx)
+			expect("after the next attempt", 2, true, nil, []workload.Reference{"default/wl"})
 		})
 	}
 }
