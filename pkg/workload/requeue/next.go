@@ -150,13 +150,18 @@ func deactivating(s *state) (Step, bool) {
 	return Step{Action: None}, apimeta.IsStatusConditionTrue(s.wl.Status.Conditions, kueue.WorkloadDeactivationTarget)
 }
 
-// reactivated: what a check said of the deactivated workload does not count. It would be
-// deactivated anew each time, and the check not reset, since it was evicted for that before.
-// Nor does what is left if the workload was activated again before its Reset.
+// reactivated: the rest of the reconciliation ends the eviction for the deactivation. Before, what
+// a check said of the deactivated workload is reset: a rejection would deactivate it anew each
+// time. So is what is left if it was activated again before its Reset.
 func reactivated(s *state) (Step, bool) {
-	isReactivated := workloadevict.IsEvictedByDeactivation(s.wl) && !workload.HasQuotaReservation(s.wl)
+	if !workloadevict.IsEvictedByDeactivation(s.wl) || workload.HasQuotaReservation(s.wl) {
+		return Step{}, false
+	}
 	isLeft := len(s.retries) == 0 && !IsWaitingForRetry(s.wl) && hasRetryState(s.wl)
-	return Step{Action: Reset}, isReactivated && (isLeft || workload.HasRejectedChecks(s.wl))
+	if isLeft || workload.HasRejectedChecks(s.wl) {
+		return Step{Action: Reset}, true
+	}
+	return Step{Action: None}, true
 }
 
 // rejected: a rejection wins, whether the workload holds quota or waits.

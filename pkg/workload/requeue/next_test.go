@@ -101,9 +101,9 @@ func TestNext(t *testing.T) {
 			wl:   queued().Condition(evictedFor(kueue.WorkloadDeactivated, at(-10))).AdmissionChecks(checkIn("a", kueue.CheckStatePending)).Obj(),
 			want: step{Action: None},
 		},
-		"reactivated, a check asks for a retry": {
+		"reactivated, a check asks for a retry: the eviction ends first": {
 			wl:   queued().Condition(evictedFor(kueue.WorkloadDeactivated, at(-10))).AdmissionChecks(retryCheck("a", at(-5), ptr.To[int32](60))).Obj(),
-			want: step{Action: Wait, Until: at(60)},
+			want: step{Action: None},
 		},
 		"reactivated before its quota was released: rejected": {
 			wl:   reserved().Condition(evictedFor(kueue.WorkloadDeactivated, at(-10))).AdmissionChecks(checkIn("a", kueue.CheckStateRejected)).Obj(),
