@@ -83,10 +83,11 @@ func (j *judge) isInOpenQueue(wl *kueue.Workload) bool {
 	return isLong(j.localQueues, wl)
 }
 
-// keepsRemovedCheck: in a stopped LocalQueue nobody removes a check that the ClusterQueue has
-// ceased to ask for, and its delay holds. Known limits has it.
+// keepsRemovedCheck: in a LocalQueue that is stopped, or was made again, nobody may remove a check
+// that the ClusterQueue has ceased to ask for, and its delay holds. Known limits has it.
 func (j *judge) keepsRemovedCheck(wl *kueue.Workload) bool {
-	return !j.isInOpenQueue(wl) && slices.ContainsFunc(wl.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
+	isMadeAgain := j.queuesThere[string(wl.Spec.QueueName)].After(evictedAt(wl).Add(-time.Second - j.world.apart()))
+	return (!j.isInOpenQueue(wl) || isMadeAgain) && slices.ContainsFunc(wl.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
 		return check.State == kueue.CheckStateRetry && !j.isAskedFor(wl, check.Name)
 	})
 }

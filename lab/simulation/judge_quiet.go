@@ -124,7 +124,7 @@ func (j *judge) quiet() error {
 		}
 		// It is requeued when its job is stopped.
 		toStop := workload.HasQuotaReservation(wl) && !canStop
-		if !toStop && !requeueAt(wl).IsZero() && retry == 0 && rejected == 0 && j.queueIsKnown(wl) && !stopped && wl.Status.RequeueState.Count == nil && !j.world.config.SwitchGate {
+		if !toStop && !requeueAt(wl).IsZero() && retry == 0 && rejected == 0 && j.queueIsKnown(wl) && !stopped && !j.keepsRemovedCheck(wl) && wl.Status.RequeueState.Count == nil && !j.world.config.SwitchGate {
 			j.fail("rule 4", "nobody asks for the wait of %s", describe(wl))
 		}
 	}
