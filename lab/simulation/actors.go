@@ -473,7 +473,7 @@ func isLeftByBase(wl *kueue.Workload) bool {
 	if features.Enabled(features.ACRequeueAfter) {
 		return false
 	}
-	if isTooLateForBase(wl) {
+	if isUnrecordableForBase(wl) {
 		return true
 	}
 	if baseHasFields && workloadevict.IsEvicted(wl) && apimeta.IsStatusConditionTrue(wl.Status.Conditions, kueue.WorkloadDeactivationTarget) {

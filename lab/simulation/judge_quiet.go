@@ -52,7 +52,7 @@ func (j *judge) quiet() error {
 		}
 		if !features.Enabled(features.ACRequeueAfter) {
 			// Where nothing was left waiting, it is as stuck as it ever was.
-			if at := requeueAt(wl); workload.IsActive(wl) && !stopped && !workload.HasQuotaReservation(wl) && now.Sub(at) > overdue && !j.excused[wl.Name] && !isTooLateForBase(wl) &&
+			if at := requeueAt(wl); workload.IsActive(wl) && !stopped && !workload.HasQuotaReservation(wl) && now.Sub(at) > overdue && !j.excused[wl.Name] && !isUnrecordableForBase(wl) &&
 				(workload.HasRetryChecks(wl) || !at.IsZero() && apimeta.IsStatusConditionFalse(wl.Status.Conditions, kueue.WorkloadRequeued)) {
 				j.fail("gate off, never stuck", "requeueAt is over: %s", describe(wl))
 			}

@@ -193,12 +193,14 @@ func waitsForChecks(wl *kueue.Workload, at time.Time) bool {
 	return !workloadfinish.IsFinished(wl) && !workload.HasQuotaReservation(wl) && workload.HasRetryChecks(wl) && requeueAt(wl).After(at)
 }
 
-// isTooLateForBase: with the gate off the base of v0.19 tries for ever to record a time that
-// the API cannot hold.
-func isTooLateForBase(wl *kueue.Workload) bool {
+// isUnrecordableForBase: with the gate off the base of v0.19 tries for ever to record a time that
+// the API cannot hold: a later one, or, with merge patches, one with a fraction of a second.
+func isUnrecordableForBase(wl *kueue.Workload) bool {
 	return baseHasFields && slices.ContainsFunc(wl.Status.AdmissionChecks, func(check kueue.AdmissionCheckState) bool {
 		delay := time.Duration(ptr.Deref(check.RequeueAfterSeconds, 0)) * time.Second
-		return check.State == kueue.CheckStateRetry && check.LastTransitionTime.Add(delay).Year() > 9999
+		at := check.LastTransitionTime.Add(delay)
+		isCutOff := at.Nanosecond() != 0 && features.Enabled(features.WorkloadRequestUseMergePatch)
+		return check.State == kueue.CheckStateRetry && (at.Year() > 9999 || isCutOff)
 	})
 }
 
