@@ -74,7 +74,7 @@ func TestReconcileGroupWithoutRemote(t *testing.T) {
 			_, err := reconciler.reconcileGroup(ctx, &wlGroup{
 				local:         local,
 				remotes:       map[string]*kueue.Workload{"worker": nil},
-				remoteClients: map[string]*remoteClient{"worker": {client: NewNeverCachingClient(getClientBuilder(ctx).Build()), origin: defaultOrigin}},
+				remoteClients: map[string]*remoteClient{"worker": {origin: defaultOrigin}},
 				acName:        "ac",
 				controllerKey: types.NamespacedName{Name: "job", Namespace: TestNamespace},
 			})
