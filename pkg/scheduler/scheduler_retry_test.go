@@ -111,6 +111,17 @@ func (s *retrySchedulerTest) queued(t *testing.T) (active, inadmissible []worklo
 	return s.queues.Dump()["cq"], s.queues.DumpInadmissible()["cq"]
 }
 
+func (s *retrySchedulerTest) expectQueued(t *testing.T, when string, wantActive, wantInadmissible []workload.Reference) {
+	t.Helper()
+	active, inadmissible := s.queued(t)
+	if diff := cmp.Diff(wantActive, active); diff != "" {
+		t.Errorf("Unexpected workloads in the heap, %s (-want,+got):\n%s", when, diff)
+	}
+	if diff := cmp.Diff(wantInadmissible, inadmissible); diff != "" {
+		t.Errorf("Unexpected inadmissible workloads, %s (-want,+got):\n%s", when, diff)
+	}
+}
+
 // TestNominateWorkloadThatMustWait verifies that the scheduler reserves no quota for a
 // workload that must wait, however it came into the heap, and leaves its status alone.
 func TestNominateWorkloadThatMustWait(t *testing.T) {
@@ -311,13 +322,7 @@ func TestScheduleOldVersion(t *testing.T) {
 				if cached := len(snapshot.ClusterQueue("cq").Workloads) == 1; cached != wantReserved {
 					t.Errorf("Unexpected quota in the cache, %s: %t, want: %t", when, cached, wantReserved)
 				}
-				active, waits := s.queued(t)
-				if diff := cmp.Diff(wantActive, active); diff != "" {
-					t.Errorf("Unexpected workloads in the heap, %s (-want,+got):\n%s", when, diff)
-				}
-				if diff := cmp.Diff(wantInadmissible, waits); diff != "" {
-					t.Errorf("Unexpected inadmissible workloads, %s (-want,+got):\n%s", when, diff)
-				}
+				s.expectQueued(t, when, wantActive, wantInadmissible)
 			}
 
 			s.scheduler.schedule(ctx)
@@ -378,13 +383,7 @@ func TestScheduleOldVersionWithoutQuota(t *testing.T) {
 				if told := apimeta.IsStatusConditionFalse(got.Status.Conditions, kueue.WorkloadQuotaReserved); told != wantTold {
 					t.Errorf("Unexpected conditions, %s: %v", when, got.Status.Conditions)
 				}
-				active, inadmissible := s.queued(t)
-				if diff := cmp.Diff(wantActive, active); diff != "" {
-					t.Errorf("Unexpected workloads in the heap, %s (-want,+got):\n%s", when, diff)
-				}
-				if diff := cmp.Diff(wantInadmissible, inadmissible); diff != "" {
-					t.Errorf("Unexpected inadmissible workloads, %s (-want,+got):\n%s", when, diff)
-				}
+				s.expectQueued(t, when, wantActive, wantInadmissible)
 			}
 			s.scheduler.schedule(ctx)
 			expect("after the attempt with the old version", 1, false, []workload.Reference{"default/wl"}, nil)
