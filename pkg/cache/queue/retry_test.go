@@ -29,6 +29,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	testingclock "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
@@ -649,6 +650,7 @@ func TestSecondPassOfLatestVersion(t *testing.T) {
 
 // What an update of a workload costs, in the heap and waiting, with the gate off and on.
 func BenchmarkPushOrUpdateWithRetry(b *testing.B) {
+	ctrl.SetLogger(logr.Discard()) // without a logger a warning stands in the figures after 30 s
 	for _, place := range []string{"Pending", "Waiting"} {
 		for _, gate := range []bool{false, true} {
 			for _, checks := range []int{1, 8} {
