@@ -236,7 +236,7 @@ func (s *series) fresh(ctx context.Context) error {
 // so the deadlines do not depend on how long an eviction takes. One that comes
 // later moves its deadline, as requeueAt tells.
 func (s *series) common() time.Time {
-	return time.Now().Add(3*time.Second + time.Duration(s.n)*20*time.Millisecond).Truncate(time.Second)
+	return time.Now().Add(3*time.Second + time.Duration(s.n)*40*time.Millisecond).Truncate(time.Second)
 }
 
 // herd has all workloads wait until the same second. To compare with ours, a bare
@@ -282,7 +282,7 @@ func (s *series) delayed(ctx context.Context, scenario string, shortest time.Dur
 		}
 		stop := s.record(ctx, scenario)
 		burst := s.probeUntil(ctx, func() bool {
-			return s.count(s.namespace, retried) == s.n || time.Since(first) > 2*time.Minute+time.Duration(s.n)*30*time.Millisecond
+			return s.count(s.namespace, retried) == s.n || time.Since(first) > 2*time.Minute+time.Duration(s.n)*150*time.Millisecond
 		})
 		stop()
 		if context.Cause(ctx) != nil {
@@ -563,7 +563,7 @@ func (s *series) create(ctx context.Context) error {
 
 // limit is how long to wait for what all jobs should have reached.
 func (s *series) limit() time.Duration {
-	return time.Minute + time.Duration(s.n)*100*time.Millisecond
+	return time.Minute + time.Duration(s.n)*200*time.Millisecond
 }
 
 // two has one check ask for 5 s at once, and the other one 3 s later for 10 s.
