@@ -17,7 +17,7 @@ limitations under the License.
 package queue
 
 import (
-	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"strconv"
 
 	kueue "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 	"sigs.k8s.io/kueue/pkg/features"
@@ -44,6 +44,7 @@ func isOutdated(wl *kueue.Workload, q *LocalQueue) bool {
 	if !features.Enabled(features.ACRequeueAfter) || q == nil || q.items[workload.Key(wl)] == nil {
 		return false
 	}
-	order, err := resourceversion.CompareResourceVersion(wl.ResourceVersion, q.items[workload.Key(wl)].Obj.ResourceVersion)
-	return err == nil && order < 0
+	version, err := strconv.ParseUint(wl.ResourceVersion, 10, 64) // Kueue does not vendor CompareResourceVersion
+	queued, _ := strconv.ParseUint(q.items[workload.Key(wl)].Obj.ResourceVersion, 10, 64)
+	return err == nil && version < queued
 }
