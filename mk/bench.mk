@@ -27,7 +27,7 @@ bench-storm: bench-binaries bench-kept ## Add checks that say Retry again and ag
 	@exec $(BENCH) --add --sizes 1000 --scenarios bare,policy,jitter,busy --rounds 3 $(BENCH_FLAGS)
 
 .PHONY: bench-ten-thousand
-bench-ten-thousand: bench-binaries bench-kept ## Add 100, 1,000 and 10,000 workloads with one deadline, with deadlines apart, and restarts while they wait, to the results of "make bench" (an hour and a half).
+bench-ten-thousand: bench-binaries bench-kept ## Add 100, 1,000 and 10,000 workloads with one deadline, with deadlines apart, and restarts while they wait, to the results of "make bench" (two hours).
 	@exec $(BENCH) --add --builds v0.19-gate-on,v0.14-gate-on --sizes 100,1000,10000 --scenarios herd,spread,waiting,restart $(BENCH_FLAGS)
 
 .PHONY: bench-binaries

@@ -96,7 +96,7 @@ func parse(args []string) (o options, err error) {
 	flags.StringVar(&o.out, "out", "build/bench", "`directory` for run.json, logs and profiles")
 	flags.StringVar(&o.commit, "commit", "unknown", "of this repository, for the report")
 	flags.StringVar(&builds, "builds", strings.Join(defaultBuilds, ","), "which of "+strings.Join(result.Builds, ",")+" to measure")
-	flags.StringVar(&scenarios, "scenarios", strings.Join(defaultScenarios, ","), "which of "+strings.Join(order, ",")+" to run after \"fresh\", in this order; two-checks and spread with the first number of workloads, spread with 10000 and more too; all but herd, restart and created with the last, and bare, policy, jitter and busy with fewer than 10000")
+	flags.StringVar(&scenarios, "scenarios", strings.Join(defaultScenarios, ","), "which of "+strings.Join(order, ",")+" to run after \"fresh\", in this order; two-checks and spread with the first number of workloads, spread with 10000 and more too; all but herd, restart and created with the last, and bare, policy, jitter and busy with fewer than 10000; waiting with 10000 and more as a part of restart")
 	flags.StringVar(&sizes, "sizes", "100,1000", "how many workloads, one number after the other")
 	flags.IntVar(&o.rounds, "rounds", 2, "of bare; and of the herd with fewer than 10000 workloads, ours alone, not with the first of several numbers")
 	flags.BoolVar(&o.add, "add", false, "add to the run.json of the same kind of machine and settings, or replace what it has of the same scenarios; fresh and created, with which a herd is compared, together with a herd alone")
