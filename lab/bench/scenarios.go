@@ -443,7 +443,8 @@ func (s *series) renew(ctx context.Context, known func(counted) bool) (float64, 
 		if time.Now().After(limit) {
 			return 0, fmt.Errorf("%d workloads, of which a new manager has looked at %d, and counts %d as waiting, %d as pending", s.n, c.reconciled, c.waiting, c.pending)
 		}
-		if err := sleepUntil(ctx, time.Now().Add(50*time.Millisecond)); err != nil {
+		// To count those that wait takes a scrape milliseconds for each thousand.
+		if err := sleepUntil(ctx, time.Now().Add(max(50*time.Millisecond, time.Duration(s.n)*50*time.Microsecond))); err != nil {
 			return 0, err
 		}
 	}
