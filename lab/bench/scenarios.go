@@ -340,17 +340,21 @@ func (s *series) waiting(ctx context.Context) error {
 	if err := s.expect(ctx, "waiting", s.limit(), waits); err != nil {
 		return err
 	}
-	if err := s.observeWaiting(ctx); err != nil {
+	if err := s.observeWaiting(ctx, from.Add(delay)); err != nil {
 		return err
-	}
-	if time.Now().After(from.Add(delay)) {
-		return fmt.Errorf("the evictions took so long that the delay of %s was over before the end", delay)
 	}
 	return s.expect(ctx, "reserved again", time.Until(from.Add(delay))+s.limit(), retried)
 }
 
-func (s *series) observeWaiting(ctx context.Context) error {
-	return s.measure(ctx, result.Waiting, func(*result.Result) error { return sleepUntil(ctx, time.Now().Add(observe)) })
+// observeWaiting looks at workloads that wait until then.
+func (s *series) observeWaiting(ctx context.Context, until time.Time) error {
+	return s.measure(ctx, result.Waiting, func(*result.Result) error {
+		end := time.Now().Add(observe)
+		if end.After(until) {
+			return fmt.Errorf("the evictions took so long that the delay would be over %s before the end", end.Sub(until).Round(time.Second))
+		}
+		return sleepUntil(ctx, end)
+	})
 }
 
 // restart has new managers meet workloads that wait; and then, to compare, the same
@@ -363,7 +367,7 @@ func (s *series) restart(ctx context.Context) error {
 		return err
 	}
 	if s.n >= tenThousand {
-		if err := s.observeWaiting(ctx); err != nil {
+		if err := s.observeWaiting(ctx, from.Add(delay)); err != nil {
 			return err
 		}
 	}
